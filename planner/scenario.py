@@ -1,0 +1,149 @@
+"""Scenario: the one input type. A form, an address, a command line and a row of a CSV all become one of these.
+
+Field names are the columns of `batch`, the flags of the command line (with dashes) and the keys of a permalink.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from planner.errors import InvalidInput
+
+SCHEMA_VERSION = 1
+MAX_TOKENS = 100_000_000
+MAX_GPUS = 4096
+MAX_CONCURRENCY = 1_000_000
+
+
+class Scenario(BaseModel):
+    """A model, the deployment it runs in, and the workload it serves.
+
+    Model: `model` is a catalogue id or alias; `config` (a config.json as data) takes its place where given, and `model`
+    is then only its name. Deployment: `gpu` to `block_size`. Workload: `input_tokens` to `concurrency`.
+    None means the engine's default, which the answer states among its assumptions.
+
+    Attributes:
+        weights, kv: format names as in profiles/formats ("native", "fp8", "nf4", "gguf:Q4_K_M"; "auto", "q8_0/q4_0").
+        dtype: compute dtype ("auto", "fp16", "bf16", "fp32").
+        tp, pp, ep, dp: tensor, pipeline, expert parallel and data-parallel-attention degrees; gpus = tp · pp · dp.
+        gpu_memory_gib: usable memory per GPU in GiB where it isn't the catalogue's.
+        concurrency: requests in flight at once, over all GPUs.
+        include_mtp: count next-token-prediction layers among the weights.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    model: str = Field(default="", max_length=300)
+    config: dict[str, Any] | None = None
+    gpu: str = Field(max_length=100)
+    gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
+    tp: int | None = Field(default=None, ge=1, le=MAX_GPUS)
+    pp: int | None = Field(default=None, ge=1, le=MAX_GPUS)
+    ep: int | None = Field(default=None, ge=1, le=MAX_GPUS)
+    dp: int | None = Field(default=None, ge=1, le=MAX_GPUS)
+    engine: str | None = Field(default=None, max_length=40)
+    engine_version: str | None = Field(default=None, max_length=40)
+    weights: str = Field(default="native", max_length=40)
+    kv: str = Field(default="auto", max_length=40)
+    dtype: str = Field(default="auto", max_length=20)
+    include_mtp: bool = False
+    gpu_memory_gib: float | None = Field(default=None, gt=0, le=100_000, allow_inf_nan=False)
+    gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
+    max_model_len: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
+    max_num_seqs: int | None = Field(default=None, ge=1, le=MAX_CONCURRENCY)
+    max_num_batched_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
+    block_size: int | None = Field(default=None, ge=1, le=1024)
+    input_tokens: int = Field(default=1024, ge=1, le=MAX_TOKENS)
+    output_tokens: int = Field(default=256, ge=1, le=MAX_TOKENS)
+    concurrency: int = Field(default=1, ge=1, le=MAX_CONCURRENCY)
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> Scenario:
+        """A scenario from untrusted values; empty strings count as absent, numbers may come as text.
+
+        Raises:
+            InvalidInput: naming the first field that is wrong, and why.
+        """
+        present = {key: value for key, value in values.items() if value is not None and value != ""}
+        try:
+            return cls.model_validate(present, strict=False)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=True)[0]
+            name = str(first["loc"][0]) if first["loc"] else "scenario"
+            limits = {
+                key: value
+                for key, value in first.get("ctx", {}).items()
+                if isinstance(value, (int, float))
+            }
+            given = str(first.get("input"))[:80]
+            raise InvalidInput(
+                f"scenario_{first['type']}", field=name, given=given, **limits
+            ) from None
+
+    def replace(self, **changes: Any) -> Scenario:
+        """The same scenario with some fields changed, validated again."""
+        return Scenario.model_validate({**self.model_dump(), **changes})
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelism:
+    """How the GPUs divide the work; gpus = tp · pp · dp, and ep divides tp · dp.
+
+    With dp > 1 attention is data-parallel: each of dp groups holds all attention weights (divided by tp) and its own
+    share of the sequences; experts are divided over all tp · dp ranks of a stage.
+    """
+
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    dp: int = 1
+
+    @property
+    def gpus(self) -> int:
+        return self.tp * self.pp * self.dp
+
+    @classmethod
+    def resolve(
+        cls,
+        gpus: int | None,
+        tp: int | None,
+        pp: int | None,
+        ep: int | None,
+        dp: int | None,
+    ) -> Parallelism:
+        """Degrees with the blanks filled in: gpus 1, pp 1, dp 1, ep 1, tp = gpus / (pp · dp).
+
+        Raises:
+            InvalidInput: where the degrees don't multiply out to `gpus`, or ep doesn't divide tp · dp.
+        """
+        pipeline, data = pp or 1, dp or 1
+        if gpus is None:
+            gpus = (tp or 1) * pipeline * data
+        if tp is None:
+            if gpus % (pipeline * data):
+                raise InvalidInput(
+                    "parallelism_not_divisible",
+                    field="gpus",
+                    gpus=gpus,
+                    pp=pipeline,
+                    dp=data,
+                )
+            tp = gpus // (pipeline * data)
+        if tp * pipeline * data != gpus:
+            raise InvalidInput(
+                "parallelism_mismatch",
+                field="gpus",
+                gpus=gpus,
+                tp=tp,
+                pp=pipeline,
+                dp=data,
+            )
+        expert = ep or 1
+        if (tp * data) % expert:
+            raise InvalidInput(
+                "expert_parallelism_mismatch", field="ep", ep=expert, ranks=tp * data
+            )
+        return cls(tp, pipeline, expert, data)
