@@ -1,0 +1,1 @@
+"""Typed facts read from profiles/: models, accelerators, engines, formats, instances and prices, calibrations."""

@@ -1,0 +1,261 @@
+"""Where the constants of a calibration are found: a fit's own file, accelerator classes, the fit it builds on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from planner.catalog.accelerators import Accelerator
+from planner.catalog.loader import Figure, read_figures, read_yaml
+from planner.errors import BadProfile, MissingFigure
+from planner.quantity import Basis
+
+FOLDER = "calibrations"
+WIDTHS = {
+    "fp32": "32bit",
+    "bf16": "16bit",
+    "fp16": "16bit",
+    "fp8": "8bit",
+    "int8": "8bit",
+    "fp4": "4bit",
+}
+"""Compute dtypes by the group that efficiencies are stated for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorClass:
+    """An accelerator class: how its members are found, and what it is worth."""
+
+    name: str
+    basis: Basis
+    host: str
+
+
+@lru_cache(maxsize=64)
+def calibration_figures(file: str) -> dict[str, Figure]:
+    """The figures of one file under profiles/calibrations, each with its source; raises BadProfile."""
+    path = f"{FOLDER}/{file}.yaml"
+    return read_figures(read_yaml(path), path)
+
+
+def calibration_data(file: str) -> dict[str, Any]:
+    """One file under profiles/calibrations as plain data; raises BadProfile."""
+    return read_yaml(f"{FOLDER}/{file}.yaml")
+
+
+@lru_cache(maxsize=1024)
+def accelerator_class(accelerator: Accelerator) -> AcceleratorClass:
+    """The class whose figures stand in where no fit covers the accelerator: by id, else the first that matches."""
+    classes = calibration_data("accelerator-classes")["classes"]
+    plain_id = accelerator.id.partition("@")[0]
+    chosen = next(
+        (name for name, rule in classes.items() if plain_id in rule.get("accelerators", ())), None
+    )
+    if chosen is None:
+        chosen = next(name for name, rule in classes.items() if _matches(rule, accelerator))
+    rule = classes[chosen]
+    return AcceleratorClass(chosen, Basis[rule["basis"].upper()], rule["host"])
+
+
+def _matches(rule: Mapping[str, Any], accelerator: Accelerator) -> bool:
+    stated = {"vendor", "architectures", "classes"} & rule.keys()
+    if not stated:
+        return "accelerators" not in rule
+    architectures = tuple(rule.get("architectures", ("",)))
+    return (
+        rule.get("vendor", accelerator.vendor) == accelerator.vendor
+        and accelerator.architecture.startswith(architectures)
+        and accelerator.accelerator_class in rule.get("classes", (accelerator.accelerator_class,))
+    )
+
+
+def weights_kind(weights_format: str) -> str:
+    """The kind of weights that a format's kernels belong to ("16bit", "fp8", "int4", "nf4", "gguf").
+
+    Args:
+        weights_format: a format id of profiles/formats, with or without a GGUF type after a colon.
+
+    Raises:
+        BadProfile: for a format that the calibrations' index doesn't know.
+    """
+    kind = calibration_data("index")["formats"].get(weights_format.partition(":")[0])
+    if kind is None:
+        raise BadProfile("calibration_unknown_format", file="index", key=weights_format)
+    return str(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One place where constants are looked up.
+
+    Attributes:
+        prefix: "" for a file's own constants, "<class>." for those of an accelerator class.
+        covered: the rates that the file's fit used on this accelerator, where it covers it.
+        per_kind: False where a class states one figure for every kind of weights.
+    """
+
+    figures: Mapping[str, Figure]
+    prefix: str
+    covered: Mapping[str, Any] | None
+    per_kind: bool
+
+
+class Constants:
+    """The constants that apply, most specific first, in parts of the catalogue's own rates."""
+
+    def __init__(self, engine: str, accelerator: Accelerator, kind: str) -> None:
+        self.accelerator = accelerator
+        self.group = accelerator_class(accelerator)
+        self.weights_kind = kind
+        stated = {"engine": engine, "weights": kind}
+        rules = calibration_data("index")["rules"]
+        rule = next(r for r in rules if all(r.get(key, of) == of for key, of in stated.items()))
+        self.file = str(rule["use"])
+        self.kind = str(calibration_data(self.file)["kind"])
+        if self.kind == "continuous" and self._covered(self.file) is None:
+            # A fit says nothing about GPUs that it doesn't cover: the base and the class do.
+            self.file = str(calibration_data(self.file).get("base", self.file))
+        self.base = str(calibration_data(self.file).get("base", self.file))
+        prefix = f"{self.group.name}."
+        own = Level(calibration_figures(self.file), "", self._covered(self.file), True)
+        own_class = Level(calibration_figures(self.file), prefix, None, True)
+        by_class = Level(calibration_figures("accelerator-classes"), prefix, None, False)
+        base = Level(calibration_figures(self.base), "", self._covered(self.base), True)
+        self.levels: tuple[Level, ...]
+        if self.kind != "continuous":
+            self.levels = (own_class, own, by_class, base)
+        elif own.covered is not None:
+            self.levels = (own, base)
+        else:
+            self.levels = (by_class, base)
+
+    def _covered(self, file: str) -> Mapping[str, Any] | None:
+        covered = calibration_data(file).get("fitted_on", {}).get("accelerators", {})
+        entry: Mapping[str, Any] | None = covered.get(self.accelerator.id.partition("@")[0])
+        return entry
+
+    @property
+    def fitted(self) -> bool:
+        """The constants were fitted to this very accelerator."""
+        return self.kind == "continuous" and self._covered(self.file) is not None
+
+    def find(self, key: str) -> tuple[Figure, Level] | None:
+        for level in self.levels:
+            figure = level.figures.get(level.prefix + key)
+            if figure is not None:
+                return figure, level
+        return None
+
+    def value(self, key: str) -> float:
+        found = self.find(key)
+        if found is None:
+            raise MissingFigure(self.file, key)
+        return found[0].value
+
+    def optional(self, key: str, otherwise: float) -> float:
+        found = self.find(key)
+        return otherwise if found is None else found[0].value
+
+    def bandwidth_ratio(self, level: Level) -> float:
+        if level.covered is None:
+            return 1.0
+        used: float = level.covered["bandwidth_bytes_per_s"]
+        return used / self.accelerator.bandwidth_bytes_per_s
+
+    def cache(self) -> float:
+        found = self.find("cache")
+        if found is None:
+            raise MissingFigure(self.file, "cache")
+        return min(1.0, found[0].value * self.bandwidth_ratio(found[1]))
+
+    def weights(self) -> Figure:
+        """Part of the bandwidth for the kind of weights; a class's one figure in the base fit's proportions."""
+        key = f"weights.{self.weights_kind}"
+        base = calibration_figures(self.base)
+        for level in self.levels:
+            figure = level.figures.get(level.prefix + ("weights" if level.prefix else key))
+            if figure is None:
+                continue
+            ratio = self.bandwidth_ratio(level)
+            if not level.per_kind:
+                ratio = base[key].value / base["weights.16bit"].value
+            return replace(figure, value=min(1.0, figure.value * ratio))
+        raise MissingFigure(self.file, key)
+
+    def expert_weights(self) -> float:
+        """Part of the bandwidth for routed experts: what a class reaches with plain weights, or the fit's own."""
+        for level in self.levels:
+            key = "weights" if level.prefix else "expert_weights"
+            figure = level.figures.get(level.prefix + key)
+            if figure is not None:
+                return min(1.0, figure.value * self.bandwidth_ratio(level))
+        raise MissingFigure(self.file, "expert_weights")
+
+    def efficiencies(self, table: str) -> dict[str, float]:
+        """Parts of the peak by dtype group, for those stated."""
+        found: dict[str, float] = {}
+        for width in ("32bit", "16bit", "8bit", "4bit"):
+            entry = self.find(f"{table}.{width}")
+            if entry is None:
+                continue
+            used = (entry[1].covered or {}).get("peaks", {}).get(width)
+            own = next(
+                (
+                    self.accelerator.peaks[dtype]
+                    for dtype, group in WIDTHS.items()
+                    if group == width and dtype in self.accelerator.peaks
+                ),
+                None,
+            )
+            found[width] = min(1.0, entry[0].value * (used / own if used and own else 1.0))
+        return found
+
+    def prefill_attention(self) -> float:
+        """Part of the peak for a whole prompt's attention: a class states one figure for both phases."""
+        entry = self.find("attention")
+        if entry is not None and not entry[1].per_kind:
+            return entry[0].value
+        return self.value("prefill_attention")
+
+    def reduce(self) -> tuple[list[float], list[float]]:
+        """Latencies and parts of the link's rate of an all-reduce over 2, 4 and 8 ranks."""
+        family = _link_family(self.accelerator)
+        table = calibration_figures("collectives")
+        latencies = [table[f"{family}.latency_s.{ranks}"].value for ranks in (2, 4, 8)]
+        parts = [table[f"{family}.fraction.{ranks}"].value for ranks in (2, 4, 8)]
+        fit = calibration_figures(self.base)
+        rate = fit.get(f"reduce_bytes_per_s.{family}")
+        if rate is not None and self.accelerator.link_bidirectional_bytes_per_s:
+            # The step was fitted with these, so that they belong to its other constants.
+            latencies = [fit[f"reduce_latency_s.{family}.{ranks}"].value for ranks in (2, 4, 8)]
+            parts = [rate.value / self.accelerator.link_bytes_per_s] * 3
+        if self.kind == "static":
+            latencies = [max(latency, table["eager_latency_s"].value) for latency in latencies]
+        return latencies, parts
+
+    def basis(self) -> Basis:
+        if self.kind == "continuous":
+            if not self.fitted:
+                return self.group.basis
+            entry = self.find(f"weights.{self.weights_kind}")
+            stated = entry[0].basis if entry else Basis.ASSUMED
+            return max(Basis.CALIBRATED, stated)
+        if self.kind == "slots":
+            return max(Basis.TRANSFERRED, self.weights().basis)
+        host = self.find(f"host_layer_s.{self.group.host}.{self.host_kind}")
+        stated = host[0].basis if host else Basis.ASSUMED
+        return max(Basis.TRANSFERRED, self.group.basis, stated)
+
+    @property
+    def host_kind(self) -> str:
+        return "16bit" if self.weights_kind == "gguf" else self.weights_kind
+
+
+def _link_family(accelerator: Accelerator) -> str:
+    links = calibration_data("collectives")["links"]
+    name = accelerator.interconnect
+    if name == "pcie" and accelerator.has("pcie_gen") and accelerator.value("pcie_gen") >= 5:
+        return "pcie5"
+    return next((family for family in links if name.startswith(family)), "other")
