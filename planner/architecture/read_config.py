@@ -1,0 +1,130 @@
+"""config.json from untrusted text: limited in size, depth and number of items before anything is made of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NoReturn
+
+from planner.architecture.keys import shown
+from planner.errors import InvalidConfig
+
+MAX_BYTES = 5_000_000
+MAX_DEPTH = 64
+MAX_ITEMS = 500_000
+MAX_DIGITS = 30
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+# What matters to the shape of JSON, outside strings: brackets and commas. A string is skipped as a whole.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
+
+
+def parse_config(text: str | bytes) -> dict[str, Any]:
+    """A configuration as plain data.
+
+    Args:
+        text: JSON, as text or UTF-8 bytes, with or without a byte order mark.
+
+    Raises:
+        InvalidConfig: `config_too_large` (over 5 MB), `config_not_utf8`, `config_too_deep` (over 64 levels),
+            `config_too_many_items` (over 500,000 brackets, commas and strings), `config_not_json` (with `line` and
+            `column`), `config_number` (NaN, Infinity, or over 30 digits), `config_duplicate_key` (with `key`),
+            `config_not_object`.
+    """
+    if len(text) > MAX_BYTES:
+        raise InvalidConfig("config_too_large", size_bytes=len(text), maximum_bytes=MAX_BYTES)
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InvalidConfig("config_not_utf8", position=error.start) from None
+    text = text.removeprefix("\ufeff")
+    _check_shape(text)
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_refuse_constant,
+            parse_int=_integer,
+            parse_float=_float,
+        )
+    except json.JSONDecodeError as error:
+        raise InvalidConfig(
+            "config_not_json", line=error.lineno, column=error.colno, reason=error.msg
+        ) from None
+    _check_characters(text, value)
+    if not isinstance(value, dict):
+        raise InvalidConfig("config_not_object", given=shown(value))
+    return value
+
+
+def read_config_path(path: str | Path) -> dict[str, Any]:
+    """The configuration in a file, or in the config.json of a folder.
+
+    Raises:
+        InvalidConfig: as `parse_config`, and `config_not_found` or `config_unreadable` with `path`.
+    """
+    place = Path(path)
+    try:
+        if place.is_dir():
+            place = place / "config.json"
+        # One byte more than allowed, so that a file of any size costs no more than the limit.
+        with place.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InvalidConfig("config_not_found", path=str(place)) from None
+    except (OSError, ValueError):
+        raise InvalidConfig("config_unreadable", path=str(place)) from None
+    return parse_config(content)
+
+
+def _check_shape(text: str) -> None:
+    """Refuse what's nested too deep or has too many items; a scan, so that no parser meets it."""
+    depth = 0
+    for count, match in enumerate(_TOKEN.finditer(text)):
+        if count > MAX_ITEMS:
+            raise InvalidConfig("config_too_many_items", maximum=MAX_ITEMS)
+        token = match[0]
+        if token in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise InvalidConfig("config_too_deep", maximum=MAX_DEPTH)
+        elif token in "]}":
+            depth -= 1
+
+
+def _check_characters(text: str, value: Any) -> None:
+    """Refuse half of a surrogate pair: nothing could show or store it."""
+    if not _SURROGATE.search(text):
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidConfig("config_not_utf8", position=0) from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise InvalidConfig("config_duplicate_key", key=key[:100])
+        result[key] = value
+    return result
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidConfig("config_number", given=name)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise InvalidConfig("config_number", given=f"{digits[:12]}…")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if len(digits) > 4 * MAX_DIGITS or value in (float("inf"), float("-inf")):
+        raise InvalidConfig("config_number", given=f"{digits[:12]}…")
+    return value
