@@ -1,0 +1,399 @@
+"""Bytes of a model's weights by format: whole, per part, per rank, and what one decode step reads of them.
+
+Pure arithmetic on the architecture: each weight's elements under its encoding, divided as tensor, pipeline and expert
+parallelism divide them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from planner.architecture.module_paths import original_part
+from planner.architecture.quantization import (
+    CheckpointScheme,
+    WeightEncodings,
+    assign,
+    checkpoint_scheme,
+)
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Weight
+from planner.architecture.totals import head_flops_per_token
+from planner.catalog.encodings import COMPUTE, Encoding
+from planner.catalog.formats import WeightFormat, weight_format
+from planner.errors import InvalidInput, Note, Unsupported
+from planner.memory.encoding import MXFP4_PADDING, mxfp4_padding_bytes, weight_bytes
+from planner.memory.gguf import gguf_encodings
+from planner.scenario import Parallelism
+
+# Checkpoints that llama.cpp's converter can't unpack.
+_NOT_TO_GGUF = frozenset({"awq", "bitsandbytes"})
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertGroup:
+    """Routed experts of the layers that route alike, with their pipeline stages taken together.
+
+    Attributes:
+        layers: how many layers.
+        experts, experts_per_token: per layer.
+        rank_bytes: what the tp · dp ranks of a stage hold each, over all layers.
+        total_bytes: of all experts of all layers.
+        dequantised_elements: per rank, over all layers and experts: weights that a separate pass writes out before use.
+    """
+
+    layers: int
+    experts: int
+    experts_per_token: int
+    rank_bytes: float
+    total_bytes: float
+    dequantised_elements: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredWeights:
+    """A model's weights in one format under one division.
+
+    Attributes:
+        format_id: as asked for; label: what it turned out to be ("bf16", "fp8-block", "mxfp4 experts").
+        formats: catalogue formats whose kernels the engine needs (ask `supported` for each).
+        total_bytes: the whole model, towers included (not in a GGUF), MTP layers where asked for.
+        by_part: the same by part (bytes).
+        stage_bytes: one rank of each pipeline stage (bytes); rank_bytes: the heaviest of them.
+        read_bytes_per_token_step: what one decode step reads on one rank, over all stages (bytes): everything but table
+            look-ups, towers, encoder layers, MTP and routed experts; the head's matrix, tied or not, included.
+        experts: routed experts.
+        flops: matrix products per token by the peak they use ("compute", "fp8", "int8", "fp4"), routed experts only, of
+            the whole model (FLOP); head and towers apart. expert_flops: the routed experts' share of it.
+        encoder_flops, encoder_read_bytes: of layers that only the input passes: FLOP per input token, and what a pass
+            reads on one rank (bytes).
+        head_flops: per token that needs logits; head_compute: its peak.
+        dequantised_elements_per_step: weights outside experts that a separate pass writes out each step, per rank.
+        kv_scheme: the cache format that the checkpoint was made for, or None.
+        padding_rank_bytes: what kernels add to MXFP4 experts on one rank when they load them, by kernel (bytes).
+        notes: what to know about the figures.
+    """
+
+    format_id: str
+    label: str
+    formats: tuple[str, ...]
+    total_bytes: float
+    by_part: dict[Part, float]
+    rank_bytes: float
+    stage_bytes: tuple[float, ...]
+    read_bytes_per_token_step: float
+    experts: tuple[ExpertGroup, ...]
+    flops: dict[str, float]
+    expert_flops: dict[str, float]
+    encoder_flops: dict[str, float]
+    encoder_read_bytes: float
+    head_flops: float
+    head_compute: str
+    dequantised_elements_per_step: float
+    kv_scheme: str | None
+    padding_rank_bytes: dict[str, float] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A weight with its encoding, where it lies and how often it occurs there."""
+
+    weight: Weight
+    encoding: Encoding | None
+    stage: int
+    count: int
+    kind: LayerKind | None = None
+    tower: bool = False
+
+
+@dataclass(slots=True)
+class _Sums:
+    stages: list[float]
+    by_part: dict[Part, float] = field(default_factory=dict)
+    read: float = 0.0
+    dequantised: float = 0.0
+    flops: dict[str, float] = field(default_factory=dict)
+    expert_flops: dict[str, float] = field(default_factory=dict)
+    experts: dict[tuple[int, int], list[float]] = field(default_factory=dict)
+    encoder_read: float = 0.0
+    encoder_flops: dict[str, float] = field(default_factory=dict)
+
+    def run(self, one: _Placed, rank_bytes: float, ranks: int) -> None:
+        """Counts what a step reads of a weight and computes with it."""
+        weight, encoding, kind = one.weight, one.encoding, one.kind
+        elements = float(one.count * weight.elements)
+        peak = encoding.compute if encoding else COMPUTE
+        product = weight.shape in (Shape.LINEAR, Shape.CONVOLUTION)
+        if kind is not None and kind.role != "decoder":
+            self.encoder_read += rank_bytes
+            if product:
+                _add(self.encoder_flops, peak, 2.0 * elements)
+            return
+        unpacked = elements / ranks if encoding and encoding.separate_dequantisation else 0.0
+        if kind is not None and weight.part is Part.EXPERTS:
+            group = self.experts.setdefault((kind.experts, kind.experts_per_token), [0.0] * 3)
+            for index, value in enumerate((rank_bytes * ranks, rank_bytes, unpacked)):
+                group[index] += value
+            if product:
+                routed = 2.0 * elements * kind.experts_per_token / kind.experts
+                _add(self.expert_flops, peak, routed)
+                _add(self.flops, peak, routed)
+            return
+        if weight.shape is not Shape.TABLE:
+            self.read += rank_bytes
+            self.dequantised += unpacked
+        if product and weight.part is not Part.HEAD:
+            _add(self.flops, peak, 2.0 * elements)
+
+
+def _add(sums: dict[str, float], key: str, value: float) -> None:
+    sums[key] = sums.get(key, 0.0) + value
+
+
+def pipeline_stages(layers: int, pp: int) -> tuple[tuple[int, int], ...]:
+    """Contiguous half-open ranges of layers, one a stage; what doesn't divide goes to the stages before the last.
+
+    Raises:
+        InvalidInput: for more stages than layers.
+
+    References:
+        vLLM, vllm/distributed/utils.py, get_pp_indices.
+    """
+    if pp > layers:
+        raise InvalidInput("more_stages_than_layers", field="pp", pp=pp, layers=layers)
+    sizes = [layers // pp] * pp
+    for extra in range(layers % pp):
+        sizes[-2 - extra] += 1
+    starts = [sum(sizes[:stage]) for stage in range(pp)]
+    return tuple((start, start + size) for start, size in zip(starts, sizes, strict=True))
+
+
+@lru_cache(maxsize=4096)
+def stored_weights(
+    architecture: Architecture,
+    format_id: str,
+    parallelism: Parallelism,
+    compute_dtype: str,
+    *,
+    include_mtp: bool = False,
+) -> StoredWeights:
+    """The weights' bytes and work under a format.
+
+    Args:
+        format_id: as `weight_format` takes it; "native" is the checkpoint's own storage.
+        compute_dtype: "fp16", "bf16" or "fp32": what engines hold unquantised weights in.
+
+    Raises:
+        UnknownItem: for another format.
+        Unsupported: for a format on top of a checkpoint that is quantised otherwise, or stored by an unknown method.
+        InvalidInput: for more pipeline stages than layers.
+    """
+    format_ = weight_format(format_id)
+    scheme = checkpoint_scheme(architecture)
+    if _is_own(format_, scheme):
+        format_ = weight_format("native")
+    if scheme is not None and format_.kind == "native":
+        encodings, label, formats = scheme.encodings, scheme.label, scheme.formats
+        dtype, kv_scheme = compute_dtype, scheme.kv_scheme
+    else:
+        _refuse_requantising(format_, scheme)
+        dtype = format_.id if format_.kind == "dtype" else compute_dtype
+        encodings, kv_scheme = _encodings(architecture, format_), None
+        label = dtype if format_.kind in ("native", "dtype") else format_.id
+        formats = (label,)
+    gguf = format_.kind == "gguf"
+    placed = list(_placed(architecture, encodings, parallelism.pp, gguf, include_mtp))
+    sums = _sum(placed, parallelism, dtype)
+    head = _head(architecture, placed)
+    if head is not None and architecture.tied:
+        # The embedding is also the head: read as a matrix, and held again by the last stage.
+        size = weight_bytes(head.weight, head.encoding, dtype) / _ranks(head.weight, parallelism)
+        sums.read += size
+        if parallelism.pp > 1:
+            sums.stages[-1] += size
+    return StoredWeights(
+        format_id=format_id,
+        label=label,
+        formats=formats,
+        total_bytes=sum(sums.by_part.values()),
+        by_part=sums.by_part,
+        rank_bytes=max(sums.stages),
+        stage_bytes=tuple(sums.stages),
+        read_bytes_per_token_step=sums.read,
+        experts=_expert_groups(architecture, sums),
+        flops=sums.flops,
+        expert_flops=sums.expert_flops,
+        encoder_flops=sums.encoder_flops,
+        encoder_read_bytes=sums.encoder_read,
+        head_flops=head_flops_per_token(architecture),
+        head_compute=head.encoding.compute if head and head.encoding else COMPUTE,
+        dequantised_elements_per_step=sums.dequantised,
+        kv_scheme=kv_scheme,
+        padding_rank_bytes={
+            kernel: _mxfp4_padding(architecture, encodings, kernel) / parallelism.gpus
+            for kernel in MXFP4_PADDING
+            if "mxfp4" in formats
+        },
+        notes=_notes(architecture, format_, scheme, encodings, dtype, include_mtp),
+    )
+
+
+def _is_own(format_: WeightFormat, scheme: CheckpointScheme | None) -> bool:
+    """Whether a format is the one that the checkpoint is already in."""
+    if scheme is None:
+        return False
+    return format_.id in scheme.formats or (format_.id == "fp8" and "fp8-block" in scheme.formats)
+
+
+def _refuse_requantising(format_: WeightFormat, scheme: CheckpointScheme | None) -> None:
+    """A quantised checkpoint can be unpacked to a plain type or converted to GGUF, not quantised anew."""
+    if scheme is None or format_.kind == "dtype":
+        return
+    if format_.kind == "gguf" and scheme.method not in _NOT_TO_GGUF:
+        return
+    raise Unsupported(
+        "format_on_quantised_checkpoint",
+        field="weights",
+        format=format_.id,
+        checkpoint=scheme.label,
+        nearest=("native",),
+    )
+
+
+def _encodings(architecture: Architecture, format_: WeightFormat) -> WeightEncodings:
+    if format_.kind == "gguf":
+        return gguf_encodings(architecture, format_.gguf_type)
+    encoding, parts = format_.encoding, format_.quantised_parts
+
+    def choose(weight: Weight, layer: int | None, layers: int, beside: bool) -> Encoding | None:
+        del layer, layers, beside
+        linear = weight.shape is Shape.LINEAR and weight.dtype is None
+        quantised = linear and original_part(weight) in parts and weight.name != "joint_projection"
+        return encoding if quantised else None
+
+    return assign(architecture, choose, lambda layer: None)
+
+
+def _placed(
+    architecture: Architecture,
+    encodings: WeightEncodings,
+    pp: int,
+    gguf: bool,
+    include_mtp: bool,
+) -> Iterator[_Placed]:
+    """Every weight that is held, layer by layer where encodings differ, with its pipeline stage."""
+    for stage, (first, last) in enumerate(pipeline_stages(architecture.layers, pp)):
+        # Layers stored alike mostly share one tuple: its identity is much cheaper to compare than its contents.
+        alike: dict[tuple[int, int], tuple[int, tuple[Encoding | None, ...]]] = {}
+        for layer in range(first, last):
+            chosen = encodings.layers[layer]
+            key = (architecture.layer_order[layer], id(chosen))
+            alike[key] = (alike.get(key, (0, chosen))[0] + 1, chosen)
+        for (index, _), (count, chosen) in alike.items():
+            kind = architecture.layer_kinds[index]
+            for weight, encoding in zip(kind.weights, chosen, strict=True):
+                yield _Placed(weight, encoding, stage, count, kind)
+    for weight, encoding in zip(architecture.outer, encodings.outer, strict=True):
+        before = weight.part in (Part.EMBEDDING, Part.POSITION) or "embedding" in weight.name
+        yield _Placed(weight, encoding, 0 if before else pp - 1, 1)
+    if not gguf:
+        for tower, chosen in zip(architecture.towers, encodings.towers, strict=True):
+            for weight, encoding in zip(tower.weights, chosen, strict=True):
+                yield _Placed(weight, encoding, 0, 1, tower=True)
+    if include_mtp:
+        for weight, encoding in zip(architecture.mtp, encodings.mtp, strict=True):
+            yield _Placed(weight, encoding, pp - 1, 1)
+
+
+def _ranks(weight: Weight, parallelism: Parallelism) -> int:
+    """How many ranks of a stage share a weight."""
+    match weight.shard:
+        case Shard.EVEN:
+            return parallelism.tp
+        case Shard.KV_HEADS:
+            return min(parallelism.tp, weight.kv_heads or parallelism.tp)
+        case Shard.EXPERTS:
+            return parallelism.tp * parallelism.dp
+        case Shard.NONE:
+            return 1
+
+
+def _sum(placed: list[_Placed], parallelism: Parallelism, dtype: str) -> _Sums:
+    sums = _Sums([0.0] * parallelism.pp)
+    for one in placed:
+        weight, encoding = one.weight, one.encoding
+        size = one.count * weight_bytes(weight, encoding, dtype)
+        ranks = _ranks(weight, parallelism)
+        sums.by_part[weight.part] = sums.by_part.get(weight.part, 0.0) + size
+        sums.stages[one.stage] += size / ranks
+        if one.tower or weight.part is Part.MTP:
+            continue
+        sums.run(one, size / ranks, ranks)
+    return sums
+
+
+def _head(architecture: Architecture, placed: list[_Placed]) -> _Placed | None:
+    """The matrix that gives logits: the head's own, or the embedding table where it's tied."""
+    if not architecture.has_head:
+        return None
+    part, name = (Part.EMBEDDING, "embedding") if architecture.tied else (Part.HEAD, "head")
+    found = [one for one in placed if one.weight.part is part and one.kind is None]
+    return next((one for one in found if one.weight.name == name), found[0] if found else None)
+
+
+def _expert_groups(architecture: Architecture, sums: _Sums) -> tuple[ExpertGroup, ...]:
+    return tuple(
+        ExpertGroup(
+            layers=sum(
+                count
+                for kind, count in architecture.kind_counts
+                if (kind.experts, kind.experts_per_token) == routing
+            ),
+            experts=routing[0],
+            experts_per_token=routing[1],
+            rank_bytes=rank,
+            total_bytes=total,
+            dequantised_elements=unpacked,
+        )
+        for routing, (total, rank, unpacked) in sums.experts.items()
+    )
+
+
+def _notes(
+    architecture: Architecture,
+    format_: WeightFormat,
+    scheme: CheckpointScheme | None,
+    encodings: WeightEncodings,
+    dtype: str,
+    include_mtp: bool,
+) -> tuple[Note, ...]:
+    notes = []
+    if scheme is not None and format_.kind == "dtype":
+        notes.append(Note("checkpoint_unpacked", {"checkpoint": scheme.label}))
+    if architecture.mtp and not include_mtp:
+        pairs = zip(architecture.mtp, encodings.mtp, strict=True)
+        size = sum(weight_bytes(weight, encoding, dtype) for weight, encoding in pairs)
+        notes.append(Note("mtp_left_out", {"bytes": size}))
+    if format_.kind == "gguf" and architecture.towers:
+        size = sum(
+            weight_bytes(weight, None, "fp16")
+            for tower in architecture.towers
+            for weight in tower.weights
+        )
+        notes.append(Note("gguf_without_towers", {"bytes": size}))
+    routed = any(kind.experts for kind in architecture.layer_kinds)
+    if format_.id in ("nf4", "nf4-dq", "llm-int8") and routed:
+        # Transformers 5 keeps experts in one parameter, which bitsandbytes doesn't quantise; vLLM does.
+        notes.append(Note("bitsandbytes_experts"))
+    return tuple(notes)
+
+
+def _mxfp4_padding(architecture: Architecture, encodings: WeightEncodings, kernel: str) -> float:
+    """What a kernel's padding adds to MXFP4 experts in memory, over all layers (bytes)."""
+    return sum(
+        mxfp4_padding_bytes(weight, encoding, kernel)
+        for index, chosen in zip(architecture.layer_order, encodings.layers, strict=True)
+        for weight, encoding in zip(architecture.layer_kinds[index].weights, chosen, strict=True)
+        if encoding is not None and encoding.format_id == "mxfp4" and weight.part is Part.EXPERTS
+    )
