@@ -1,0 +1,1 @@
+"""Time: kernels, collectives, the engine step, prefill, and the physical bounds beside them."""

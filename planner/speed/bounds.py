@@ -1,0 +1,100 @@
+"""What no implementation can beat: bytes at full bandwidth, FLOP at full peak, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from planner.architecture.cache import read_bytes
+from planner.architecture.totals import attended_positions
+from planner.quantity import Quantity, maximum
+from planner.speed.kernels import as_factor
+from planner.speed.work import Hardware, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A physical floor.
+
+    Attributes:
+        seconds: the floor.
+        from_memory: False (per element of an array) where everything that a step reads fits into the device's cache,
+            so that device memory sets no floor.
+    """
+
+    seconds: Quantity
+    from_memory: Any
+
+
+def tpot_bound(work: Work, hardware: Hardware, batch: Quantity, context_tokens: Quantity) -> Bound:
+    """Floor of the time per output token with `batch` sequences decoded at once.
+
+    max(bytes / W, Σ FLOP / P): a mixture of experts reads k experts a layer, not the expected number; each dtype at its
+    own dense peak; weights divided by tp, stages one after another.
+
+    Args:
+        batch: over the whole deployment, at least 1 (sequences).
+        context_tokens: tokens cached per sequence (tokens).
+
+    Raises:
+        MissingFigure: where one accelerator lacks a rate that the step needs; arrays give NaN.
+    """
+    parallelism = work.parallelism
+    sequences = maximum(batch / (parallelism.dp * parallelism.pp), 1.0)
+    spread = maximum(batch / parallelism.pp, 1.0) / parallelism.dp
+    compute = _product_floor(work, hardware, sequences, spread)
+    compute = compute + sequences * work.head_flops / hardware.product_peak(
+        work.head_dtype, work.dtype
+    )
+    flops = work.recurrent_flops * sequences
+    for score in work.scores:
+        flops = flops + sequences * score.decode_flops * attended_positions(
+            score, 1.0, context_tokens
+        )
+    compute = compute + flops / hardware.peak(work.dtype)
+    moved = work.least_weight_bytes + sequences * read_bytes(work.layout, context_tokens)
+    return _larger(work, hardware, moved, compute)
+
+
+def ttft_bound(
+    work: Work, hardware: Hardware, input_tokens: Quantity, cached_tokens: Quantity = 0.0
+) -> Bound:
+    """Floor of the time to the first token of one prompt: its FLOP at full peak, or reading the weights once.
+
+    Only the last token gets logits; latent attention is computed whichever way takes fewer FLOP.
+
+    Raises:
+        MissingFigure: where one accelerator lacks a rate that the prompt needs; arrays give NaN.
+    """
+    new_tokens = maximum(input_tokens - cached_tokens, 1.0)
+    tokens = work.decoder_tokens(new_tokens)
+    encoded = new_tokens if work.encoder_tokens is None else work.encoder_tokens
+    compute = _product_floor(work, hardware, tokens, tokens / work.parallelism.dp)
+    compute = compute + work.head_flops / hardware.product_peak(work.head_dtype, work.dtype)
+    flops = work.recurrent_flops * tokens
+    for score in work.scores:
+        each = min(score.prefill_flops, score.decode_flops)
+        flops = flops + each * attended_positions(score, tokens, cached_tokens)
+    for dtype, each in work.encoder_flops:
+        compute = compute + encoded * each / hardware.product_peak(dtype, work.dtype)
+    for score in work.encoder_scores:
+        flops = flops + score.prefill_flops * attended_positions(score, encoded, 0.0)
+    compute = compute + flops / hardware.peak(work.dtype)
+    return _larger(work, hardware, work.least_weight_bytes + work.encoder_bytes, compute)
+
+
+def _product_floor(
+    work: Work, hardware: Hardware, tokens: Quantity, expert_tokens: Quantity
+) -> Quantity:
+    total: Quantity = 0.0
+    for dtype, flops in work.linear_flops:
+        total = total + tokens * flops / hardware.product_peak(dtype, work.dtype)
+    for dtype, flops in work.expert_flops:
+        total = total + expert_tokens * flops / hardware.product_peak(dtype, work.dtype)
+    return total
+
+
+def _larger(work: Work, hardware: Hardware, moved: Quantity, compute: Quantity) -> Bound:
+    from_memory = moved / work.parallelism.pp > hardware.l2_bytes
+    memory = moved / hardware.bandwidth_bytes_per_s * as_factor(from_memory)
+    return Bound(maximum(memory, compute), from_memory)

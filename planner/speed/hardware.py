@@ -1,0 +1,107 @@
+"""What the speed formulas read of an accelerator: rates as floats, or arrays over accelerators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from planner.catalog.accelerators import PEAK_KEYS, Accelerator
+from planner.errors import MissingFigure
+from planner.quantity import Quantity
+
+# Without a unit of its own for a 16-bit dtype, or with one at a token rate (Pascal's fp16 at 1/64), it is computed in
+# 32 bits after a conversion.
+WIDENED = {"fp16": "fp32", "bf16": "fp32"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hardware:
+    """One accelerator's rates, or those of several as arrays of one shape with NaN for what isn't stated.
+
+    Attributes:
+        name: the accelerator's id ("" over several).
+        bandwidth_bytes_per_s: device memory (B/s).
+        peaks: dense rate that products in a dtype run at (FLOP/s); 16-bit floats never below fp32's.
+        l2_bytes: last-level cache of the device (bytes); 0 where it isn't stated, so that nothing fits into it.
+        link_bytes_per_s: to its peers, one direction (B/s); NaN where there is no link.
+    """
+
+    name: str
+    bandwidth_bytes_per_s: Quantity
+    peaks: Mapping[str, Quantity]
+    l2_bytes: Quantity
+    link_bytes_per_s: Quantity
+
+    def peak(self, dtype: str) -> Quantity:
+        """The rate for a dtype (FLOP/s).
+
+        Raises:
+            MissingFigure: where one accelerator doesn't state it; arrays hold NaN there.
+        """
+        rate = self.peaks.get(dtype)
+        if rate is None:
+            raise MissingFigure(self.name, PEAK_KEYS.get(dtype, f"peak_{dtype}_flops_per_s"))
+        return rate
+
+    def product_peak(self, dtype: str, compute_dtype: str) -> Quantity:
+        """The rate that products stored for `dtype` run at (FLOP/s).
+
+        Hardware without units for a narrow dtype unpacks the weights and multiplies in the compute dtype.
+
+        Raises:
+            MissingFigure: where one accelerator states neither; arrays hold NaN there.
+        """
+        own = self.peaks.get(dtype)
+        if own is None:
+            return self.peak(compute_dtype)
+        if isinstance(own, np.ndarray) and np.isnan(own).any():
+            return np.where(np.isnan(own), self.peaks.get(compute_dtype, np.nan), own)
+        return own
+
+    def link(self) -> Quantity:
+        """The link's rate (B/s).
+
+        Raises:
+            MissingFigure: where one accelerator has none; arrays hold NaN there.
+        """
+        rate = self.link_bytes_per_s
+        if isinstance(rate, float) and rate != rate:
+            raise MissingFigure(self.name, "link_bidirectional_bytes_per_s")
+        return rate
+
+
+@lru_cache(maxsize=1024)
+def hardware_of(accelerator: Accelerator) -> Hardware:
+    """The rates of one accelerator of the catalogue."""
+    peaks: dict[str, Quantity] = {}
+    for dtype in ("fp32", "fp16", "bf16", "fp8", "int8", "fp4"):
+        own = accelerator.peaks.get(dtype, 0.0)
+        rate = max(own, accelerator.peaks.get(WIDENED.get(dtype, dtype), 0.0))
+        if rate > 0:
+            peaks[dtype] = rate
+    try:
+        link = accelerator.link_bytes_per_s
+    except MissingFigure:
+        link = float("nan")
+    return Hardware(
+        accelerator.id,
+        accelerator.bandwidth_bytes_per_s,
+        peaks,
+        accelerator.l2_bytes or 0.0,
+        link,
+    )
+
+
+def stack_hardware(parts: Sequence[Hardware]) -> Hardware:
+    """Several accelerators as one, with arrays in their order; NaN where one doesn't state a rate."""
+    dtypes = {dtype for part in parts for dtype in part.peaks}
+    return Hardware(
+        "",
+        np.array([part.bandwidth_bytes_per_s for part in parts]),
+        {dtype: np.array([part.peaks.get(dtype, np.nan) for part in parts]) for dtype in dtypes},
+        np.array([part.l2_bytes for part in parts]),
+        np.array([part.link_bytes_per_s for part in parts]),
+    )
