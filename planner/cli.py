@@ -1,0 +1,249 @@
+"""The command line: `python -m planner estimate|batch|fit|models|gpus`.
+
+Exit code 0: answered (of `batch`: also with refused rows, which carry their error); 1: refused, with the reason;
+2: wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from planner.catalog.search import Kind
+from planner.errors import Note, PlannerError
+from planner.ui.locale import LANGUAGES, pick_language, say_error, say_note
+
+INTEGERS = (
+    "gpus", "tp", "pp", "ep", "dp", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size",
+    "input_tokens", "output_tokens", "concurrency",
+)  # fmt: skip
+REALS = ("gpu_memory_gib", "gpu_memory_utilization")
+TEXTS = ("engine", "engine_version", "weights", "kv", "dtype")
+HELP = {
+    "model": "catalogue id or alias, path to a config.json or a folder holding one, or - for JSON on standard input",
+    "gpu": "accelerator id or alias (python -m planner gpus)",
+    "gpus": "how many GPUs (default 1)",
+    "tp": "tensor-parallel degree (default gpus / (pp · dp))",
+    "pp": "pipeline-parallel degree (default 1)",
+    "ep": "expert-parallel degree (default 1)",
+    "dp": "data-parallel attention degree (default 1)",
+    "engine": "vllm, sglang, tensorrt-llm, transformers or llama.cpp",
+    "engine_version": "engine version (default: the newest profile)",
+    "weights": "native, fp32, bf16, fp16, fp8, int8, awq-int4, gptq-int4, nf4, nf4-dq, llm-int8, nvfp4, mxfp4, "
+    "gguf:TYPE",
+    "kv": "auto, fp16, bf16, fp8, int8, q8_0, q4_0, or K/V such as q8_0/q4_0",
+    "dtype": "compute dtype: auto, fp16, bf16 or fp32",
+    "gpu_memory_gib": "usable memory per GPU in GiB, where it isn't the catalogue's",
+    "gpu_memory_utilization": "share of the GPU's memory that the engine may take, 0 to 1",
+    "max_model_len": "longest sequence the engine accepts (tokens)",
+    "max_num_seqs": "most sequences in one step",
+    "max_num_batched_tokens": "most tokens in one step",
+    "block_size": "tokens per cache block",
+    "input_tokens": "prompt length (tokens, default 1024)",
+    "output_tokens": "generated length (tokens, default 256)",
+    "concurrency": "requests in flight (default 1)",
+}
+
+
+def _add_scenario_flags(parser: argparse.ArgumentParser, *, gpu: bool) -> None:
+    parser.add_argument("--model", required=True, help=HELP["model"])
+    if gpu:
+        parser.add_argument("--gpu", required=True, help=HELP["gpu"])
+    for name in (*INTEGERS, *REALS, *TEXTS):
+        kind = int if name in INTEGERS else float if name in REALS else str
+        flag = "--" + name.replace("_", "-")
+        parser.add_argument(
+            flag, type=kind, default=None, help=HELP[name], metavar=kind.__name__.upper()
+        )
+    parser.add_argument(
+        "--include-mtp", action="store_true", help="count next-token-prediction layers as loaded"
+    )
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The argument parser, one subparser per verb."""
+    parser = argparse.ArgumentParser(
+        prog="python -m planner",
+        description="LLM inference what-if calculator: does it fit, and how fast is it?",
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    def verb(name: str, summary: str) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(name, help=summary, description=summary)
+        sub.add_argument("--json", action="store_true", help="print JSON")
+        sub.add_argument(
+            "--lang",
+            choices=LANGUAGES,
+            default=None,
+            help="language of sentences (default: the locale's)",
+        )
+        return sub
+
+    estimate = verb("estimate", "Memory and speed of one scenario, with range and basis.")
+    _add_scenario_flags(estimate, gpu=True)
+    batch = verb("batch", "Answer every row of a CSV file; a bad row carries its error.")
+    batch.add_argument(
+        "cases", help="CSV file with columns model, gpu and any of the estimate flags"
+    )
+    batch.add_argument("-o", "--output", required=True, help="CSV file to write")
+    fit = verb("fit", "Which catalogue GPUs, counts and formats hold this model at this context.")
+    _add_scenario_flags(fit, gpu=False)
+    fit.add_argument(
+        "--gpu", action="append", default=None, help="only these accelerators (may be repeated)"
+    )
+    fit.add_argument("--formats", default=None, help="weight formats to try, separated by commas")
+    fit.add_argument(
+        "--max-gpus", type=int, default=8, help="largest number of GPUs to try (default 8)"
+    )
+    fit.add_argument(
+        "--all", action="store_true", help="also list what does not fit, with the reason"
+    )
+    for name, summary in (
+        ("models", "Catalogue models, searched."),
+        ("gpus", "Catalogue accelerators, searched."),
+    ):
+        listing = verb(name, summary)
+        listing.add_argument("query", nargs="?", default="", help="words to search for")
+        listing.add_argument("--limit", type=int, default=None, help="most entries to list")
+    return parser
+
+
+def model_reference(text: str) -> dict[str, Any]:
+    """What `--model` means: `-` is JSON on standard input, an existing path is a configuration, the rest an id.
+
+    Returns:
+        `{"model": …}` for an id, with `"config"` beside it for a configuration.
+
+    Raises:
+        InvalidConfig: where the input isn't a model configuration.
+    """
+    from planner.architecture.read_config import MAX_BYTES, parse_config, read_config_path
+
+    if text == "-":
+        return {
+            "model": "stdin",
+            "config": parse_config(sys.stdin.buffer.read(MAX_BYTES + 1)),
+        }
+    path = Path(text)
+    if text.endswith(".json") or (path / "config.json").is_file():
+        return {"model": text, "config": read_config_path(path)}
+    return {"model": text}
+
+
+def scenario_values(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The scenario's fields that were given on the command line."""
+    names = (*INTEGERS, *REALS, *TEXTS)
+    values = {
+        name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None
+    }
+    if arguments.include_mtp:
+        values["include_mtp"] = True
+    return values
+
+
+def _print_json(data: Any) -> None:
+    print(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+
+
+def run_estimate(arguments: argparse.Namespace, language: str) -> int:
+    """The `estimate` verb."""
+    from planner.evaluation import evaluate
+    from planner.published import evaluation_json
+    from planner.scenario import Scenario
+    from planner.text_report import estimate_text
+
+    values = scenario_values(arguments) | model_reference(arguments.model) | {"gpu": arguments.gpu}
+    evaluation = evaluate(Scenario.parse(values))
+    if arguments.json:
+        _print_json(evaluation_json(evaluation, lambda note: say_note(note, language)))
+    else:
+        print(estimate_text(evaluation, language))
+    return 0
+
+
+def run_batch(arguments: argparse.Namespace, language: str) -> int:
+    """The `batch` verb."""
+    from planner.batch import run_batch_files
+
+    written, refused = run_batch_files(
+        Path(arguments.cases),
+        Path(arguments.output),
+        model_reference,
+        lambda error: say_error(error, language),
+    )
+    summary = {"rows": written, "refused": refused, "output": arguments.output}
+    if arguments.json:
+        _print_json(summary)
+    else:
+        print(say_note(Note("batch_done", {**summary, "answered": written - refused}), language))
+    return 0
+
+
+def run_fit(arguments: argparse.Namespace, language: str) -> int:
+    """The `fit` verb."""
+    from planner.compare.holding import holding_json, holding_options, holding_text
+
+    values = scenario_values(arguments) | model_reference(arguments.model)
+    options = holding_options(
+        values,
+        accelerators=arguments.gpu,
+        formats=arguments.formats.split(",") if arguments.formats else None,
+        max_gpus=arguments.max_gpus,
+        include_failing=arguments.all,
+    )
+    if arguments.json:
+        _print_json(holding_json(options, lambda note: say_note(note, language)))
+    else:
+        print(holding_text(options, language))
+    return 0
+
+
+def run_listing(arguments: argparse.Namespace, language: str) -> int:
+    """The `models` and `gpus` verbs."""
+    from planner.text_report import listing_json, listing_text
+
+    kind: Kind = "model" if arguments.verb == "models" else "accelerator"
+    if arguments.json:
+        _print_json(listing_json(kind, arguments.query, arguments.limit))
+    else:
+        print(listing_text(kind, arguments.query, arguments.limit, language))
+    return 0
+
+
+VERBS = {
+    "estimate": run_estimate,
+    "batch": run_batch,
+    "fit": run_fit,
+    "models": run_listing,
+    "gpus": run_listing,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb.
+
+    Returns:
+        The exit code: 0 answered, 1 refused with a reason. argparse itself exits with 2.
+    """
+    parsed = build_parser().parse_args(arguments)
+    language = pick_language(parsed.lang, os.environ.get("LC_ALL") or os.environ.get("LANG"))
+    try:
+        return VERBS[parsed.verb](parsed, language)
+    except PlannerError as error:
+        if parsed.json:
+            refusal = {
+                "code": error.code,
+                "field": error.field,
+                "message": say_error(error, language),
+            }
+            _print_json({"error": {**refusal, "values": error.values}})
+        print(say_error(error, language), file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0

@@ -1,0 +1,396 @@
+"""A scenario resolved: every name looked up, every default filled in, everything that the workload doesn't change.
+
+`resolve` is where a scenario's words become objects; `evaluate` and the sweeps only do arithmetic on the result.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+
+from planner.architecture.cache import CacheLayout, cache_bytes, cache_layout
+from planner.architecture.resolve import architecture_from_config, architecture_of
+from planner.architecture.spec import Architecture, Attention, LatentAttention
+from planner.catalog.accelerators import Accelerator, accelerator
+from planner.catalog.calibrations import Calibration, calibration_for
+from planner.catalog.engines import (
+    EngineProfile,
+    EngineSettings,
+    default_engine,
+    engine,
+    engine_settings,
+    require_support,
+    with_overrides,
+)
+from planner.catalog.formats import KVFormat, kv_format, resolve_dtype, supported, weight_format
+from planner.catalog.models import model_profile
+from planner.errors import InvalidInput, Note, Unsupported
+from planner.memory.weights import StoredWeights, pipeline_stages, stored_weights
+from planner.quantity import GIB, Basis
+from planner.scenario import Parallelism, Scenario
+from planner.speed.work import Hardware, Work, hardware_of, product_dtypes, work
+
+COMPUTE_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp32": 4.0}
+PADS_MXFP4 = frozenset(
+    {"vllm", "sglang"}
+)  # vLLM's log of gpt-oss-120b: 65.97 GiB loaded of a 60.77 GiB file
+TYPICAL_TOKENS = 4096.0  # where stages of a pipeline are compared for the heaviest cache
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A model as named or pasted.
+
+    Attributes:
+        stand_in_for: the name asked for where the catalogue only has the nearest, else "".
+        profile: stem of its profile file; "" for a pasted configuration.
+        notes: what to know about its configuration.
+    """
+
+    id: str
+    name: str
+    architecture: Architecture
+    profile: str = ""
+    stand_in_for: str = ""
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deployment:
+    """A model in a format on accelerators under an engine.
+
+    Attributes:
+        usable_bytes: memory per GPU that the engine sees; usable_basis: how far that is known.
+        model_layout: one sequence's cache over the whole model, as the engine keeps it.
+        rank_layout: the same on the rank that holds most of it.
+        step_layout: what one step reads on one tp rank, all pipeline stages together.
+        padding_bytes: what the engine's kernels add to the weights on one GPU when loading.
+        warnings, assumptions: what a person should know about the resolution.
+    """
+
+    model: Model
+    accelerator: Accelerator
+    engine: EngineProfile
+    settings: EngineSettings
+    parallelism: Parallelism
+    dtype: str
+    stored: StoredWeights
+    kv: KVFormat
+    usable_bytes: float
+    usable_basis: Basis
+    model_layout: CacheLayout
+    rank_layout: CacheLayout
+    step_layout: CacheLayout
+    hardware: Hardware
+    work: Work
+    calibration: Calibration
+    padding_bytes: float
+    warnings: tuple[Note, ...]
+    assumptions: tuple[Note, ...]
+
+    @property
+    def architecture(self) -> Architecture:
+        return self.model.architecture
+
+    @property
+    def compute_bytes(self) -> float:
+        return COMPUTE_BYTES[self.dtype]
+
+    def layout_with(self, kv: KVFormat, *, whole: bool = False) -> CacheLayout:
+        """The cache of one sequence on the heaviest rank (`whole`: of the model) in another cache format."""
+        layouts = _layouts(
+            self.architecture, kv, self.compute_bytes, self.settings, self.parallelism
+        )
+        return layouts[0] if whole else layouts[1]
+
+
+def resolve(scenario: Scenario) -> Deployment:
+    """The scenario's deployment, from a cache where it has been asked for before.
+
+    Raises:
+        UnknownItem, InvalidInput, InvalidConfig, UnsupportedArchitecture: for what isn't a model, card or engine.
+        Unsupported: for a combination that can't run, with the nearest that can.
+        MissingFigure: where a profile lacks a figure that the answer needs.
+    """
+    config = scenario.config
+    return _resolve(
+        scenario.model,
+        None if config is None else json.dumps(config, sort_keys=True),
+        scenario.gpu,
+        (scenario.gpus, scenario.tp, scenario.pp, scenario.ep, scenario.dp),
+        scenario.engine,
+        scenario.engine_version,
+        scenario.weights,
+        scenario.kv,
+        scenario.dtype,
+        scenario.include_mtp,
+        scenario.gpu_memory_gib,
+        (
+            scenario.gpu_memory_utilization,
+            scenario.max_num_seqs,
+            scenario.max_num_batched_tokens,
+            scenario.block_size,
+        ),
+    )
+
+
+@lru_cache(maxsize=512)
+def resolve_model(name: str, config_text: str | None) -> Model:
+    """The model of a catalogue id or alias, or of a configuration as canonical JSON text.
+
+    Raises:
+        UnknownItem, InvalidConfig, UnsupportedArchitecture: as their names say.
+    """
+    if config_text is not None:
+        architecture = architecture_from_config(json.loads(config_text))
+        shown = name or architecture.model_type
+        return Model(shown, shown.rstrip("/").rpartition("/")[2] or shown, architecture)
+    if not name:
+        raise InvalidInput("scenario_missing", field="model")
+    profile = model_profile(name)
+    notes = []
+    if profile.provenance == "reconstructed":
+        notes.append(Note("config_reconstructed", {"model": profile.id}))
+    return Model(
+        profile.id,
+        profile.name,
+        architecture_of(profile.id),
+        profile.id.replace("/", "--"),
+        profile.stand_in_for or "",
+        tuple(notes),
+    )
+
+
+@lru_cache(maxsize=2048)
+def _resolve(
+    model_name: str,
+    config_text: str | None,
+    gpu: str,
+    degrees: tuple[int | None, int | None, int | None, int | None, int | None],
+    engine_name: str | None,
+    engine_version: str | None,
+    weights: str,
+    kv: str,
+    dtype_name: str,
+    include_mtp: bool,
+    gpu_memory_gib: float | None,
+    overrides: tuple[float | None, int | None, int | None, int | None],
+) -> Deployment:
+    model = resolve_model(model_name, config_text)
+    architecture = model.architecture
+    card = accelerator(gpu)
+    warnings, assumptions = _about_model(model), list(model.notes)
+    assumptions.extend(Note(code) for code in architecture.notes)
+    format_id = weight_format(weights).id
+    if engine_name is None:
+        chosen = engine(default_engine(_format_hint(format_id, architecture), card))
+        assumptions.append(Note("engine_default", {"engine": chosen.name}))
+    else:
+        chosen = engine(engine_name)
+    require_support(chosen.id, card, engine_version)
+    parallelism = _parallelism(chosen, degrees, architecture)
+    dtype, dtype_notes = resolve_dtype(
+        dtype_name, architecture.dtype, card, chosen.id, model_type=architecture.model_type
+    )
+    warnings.extend(dtype_notes)
+    stored = stored_weights(architecture, format_id, parallelism, dtype, include_mtp=include_mtp)
+    warnings.extend(_check_formats(stored, chosen, card))
+    assumptions.extend(stored.notes)
+    cache_format = kv_format(kv, dtype, stored.kv_scheme)
+    warnings.extend(_check_kv(cache_format, chosen, card))
+    usable, usable_basis = card.memory_usable_bytes, card.memory_usable.basis
+    if gpu_memory_gib is not None:
+        usable, usable_basis = gpu_memory_gib * GIB, Basis.EXACT
+    elif usable_basis is Basis.TRANSFERRED:
+        assumptions.append(
+            Note("usable_memory_derived", {"accelerator": card.name, "usable_bytes": usable})
+        )
+    settings = engine_settings(
+        chosen.id,
+        engine_version,
+        usable / GIB,
+        card,
+        tp=parallelism.tp,
+        pp=parallelism.pp,
+        dp=parallelism.dp,
+    )
+    assumptions.extend(settings.notes)
+    utilization, sequences, batched, block = overrides
+    settings = with_overrides(
+        settings,
+        gpu_memory_utilization=utilization,
+        max_num_seqs=sequences,
+        max_num_batched_tokens=batched,
+        block_size=block,
+    )
+    padding = _padding_bytes(stored, chosen, card)
+    if padding:
+        assumptions.append(Note("mxfp4_experts_padded", {"bytes": padding}))
+    compute_bytes = COMPUTE_BYTES[dtype]
+    model_layout, rank_layout, step_layout = _layouts(
+        architecture, cache_format, compute_bytes, settings, parallelism
+    )
+    return Deployment(
+        model=model,
+        accelerator=card,
+        engine=chosen,
+        settings=settings,
+        parallelism=parallelism,
+        dtype=dtype,
+        stored=stored,
+        kv=cache_format,
+        usable_bytes=usable,
+        usable_basis=usable_basis,
+        model_layout=model_layout,
+        rank_layout=rank_layout,
+        step_layout=step_layout,
+        hardware=hardware_of(card),
+        work=work(
+            architecture,
+            stored,
+            step_layout,
+            parallelism,
+            dtype,
+            product_dtypes(stored, chosen.id, card),
+        ),
+        calibration=calibration_for(
+            chosen.id,
+            card,
+            _dominant_format(stored),
+            model_type=architecture.model_type,
+            experts=bool(stored.experts),
+        ),
+        padding_bytes=padding,
+        warnings=tuple(warnings),
+        assumptions=tuple(assumptions),
+    )
+
+
+def _about_model(model: Model) -> list[Note]:
+    if not model.stand_in_for:
+        return []
+    return [Note("stand_in", {"asked": model.stand_in_for, "model": model.id})]
+
+
+def _format_hint(format_id: str, architecture: Architecture) -> str:
+    """The format that decides the default engine: a checkpoint quantised on loading counts as its own format."""
+    if (
+        format_id == "native"
+        and (architecture.quantization or {}).get("quant_method") == "bitsandbytes"
+    ):
+        return "nf4"
+    return format_id
+
+
+def _parallelism(
+    chosen: EngineProfile,
+    degrees: tuple[int | None, int | None, int | None, int | None, int | None],
+    architecture: Architecture,
+) -> Parallelism:
+    """Degrees with the engine's defaults, checked against what the engine and the model allow."""
+    gpus, tp, pp, ep, dp = degrees
+    if chosen.split == "layers" and tp is None and pp is None and (dp or 1) == 1:
+        tp, pp = 1, gpus or 1
+    parallelism = Parallelism.resolve(gpus, tp, pp, ep, dp)
+    for kind, degree in (
+        ("tensor", parallelism.tp),
+        ("pipeline", parallelism.pp),
+        ("expert", parallelism.ep),
+        ("data", parallelism.dp),
+    ):
+        # Layers spread over cards one after another are this engine's own way, whatever it calls it.
+        own_way = kind == "pipeline" and chosen.split == "layers"
+        if degree > 1 and kind not in chosen.parallelism and not own_way:
+            raise Unsupported(
+                "parallelism_unsupported", field=f"{kind[0]}p", engine=chosen.name, kind=kind
+            )
+    if parallelism.tp > 1:
+        for kind_of_layer in architecture.layer_kinds:
+            for mixer in kind_of_layer.mixers:
+                if isinstance(mixer, Attention | LatentAttention) and mixer.heads % parallelism.tp:
+                    raise InvalidInput(
+                        "heads_not_divisible", field="tp", heads=mixer.heads, tp=parallelism.tp
+                    )
+    return parallelism
+
+
+def _dominant_format(stored: StoredWeights) -> str:
+    """The format that most bytes are in: the quantised one where there are several."""
+    return next((name for name in stored.formats if name not in COMPUTE_BYTES), stored.formats[0])
+
+
+def _check_formats(stored: StoredWeights, chosen: EngineProfile, card: Accelerator) -> list[Note]:
+    notes = []
+    for name in stored.formats:
+        support = supported(weight_format(name), chosen.id, card)
+        if not support.ok:
+            raise Unsupported(
+                "format_unsupported",
+                field="weights",
+                format=name,
+                engine=chosen.name,
+                accelerator=card.name,
+                nearest=support.nearest_format or "",
+            )
+        if support.note:
+            notes.append(Note(support.note, {"format": name, "kernel": support.kernel}))
+    return notes
+
+
+def _padding_bytes(stored: StoredWeights, chosen: EngineProfile, card: Accelerator) -> float:
+    if not stored.padding_rank_bytes or chosen.id not in PADS_MXFP4:
+        return 0.0
+    kernel = supported(weight_format("mxfp4"), chosen.id, card).kernel
+    return stored.padding_rank_bytes.get(kernel, 0.0)
+
+
+def _check_kv(format_: KVFormat, chosen: EngineProfile, card: Accelerator) -> list[Note]:
+    support = supported(format_, chosen.id, card)
+    if not support.ok:
+        raise Unsupported(
+            "kv_format_unsupported",
+            field="kv",
+            format=format_.id,
+            engine=chosen.name,
+            accelerator=card.name,
+            nearest=support.nearest_format or "",
+        )
+    return (
+        [Note(support.note, {"format": format_.id, "kernel": support.kernel})]
+        if support.note
+        else []
+    )
+
+
+def _layouts(
+    architecture: Architecture,
+    kv: KVFormat,
+    compute_bytes: float,
+    settings: EngineSettings,
+    parallelism: Parallelism,
+) -> tuple[CacheLayout, CacheLayout, CacheLayout]:
+    """One sequence's cache: of the model, of the rank that holds most, and as one step reads it."""
+
+    def layout(
+        tp: int, stage: tuple[int, int] | None = None, *, honour_windows: bool = False
+    ) -> CacheLayout:
+        first, last = stage or (0, None)
+        return cache_layout(
+            architecture,
+            kv.key_bytes,
+            kv.value_bytes,
+            compute_bytes,
+            tp=tp,
+            first_layer=first,
+            last_layer=last,
+            ignore_windows=not (settings.windowed_cache or honour_windows),
+            state_dtype=settings.state_dtype,
+        )
+
+    of_stages = [layout(parallelism.tp)]
+    if parallelism.pp > 1:
+        stages = pipeline_stages(architecture.layers, parallelism.pp)
+        of_stages = [layout(parallelism.tp, stage) for stage in stages]
+    heaviest = max(of_stages, key=lambda one: cache_bytes(one, TYPICAL_TOKENS))
+    return layout(1), heaviest, layout(parallelism.tp, honour_windows=True)

@@ -1,0 +1,246 @@
+"""Explanations of memory figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from planner.architecture.cache import CacheLayout
+from planner.explain.parts import (
+    Context,
+    Explanation,
+    Term,
+    accelerator_sources,
+    engine_sources,
+    explanation_of,
+    model_sources,
+)
+
+
+def _weights(context: Context) -> Explanation:
+    stored, figure = context.deployment.stored, "weights_bytes_per_gpu"
+    parts = sorted(stored.by_part.items(), key=lambda item: -item[1])
+    terms = [Term(f"W_{part.value}", f"part.{part.value}", size, "bytes") for part, size in parts]
+    return explanation_of(
+        figure,
+        "W = Σ elements · bits / 8  →  W / GPU",
+        "{total:gib} → {rank:gib}",
+        terms,
+        model_sources(context.deployment),
+        total=stored.total_bytes,
+        rank=stored.rank_bytes,
+    )
+
+
+def _cache_terms(layout: CacheLayout, tokens: float) -> list[Term]:
+    terms = [Term("S", "term.tokens", tokens, "count")]
+    for index, group in enumerate(layout.groups, start=1):
+        terms.append(Term(f"n_{index}", "term.layers_alike", float(group.layers), "count"))
+        terms.append(
+            Term(
+                f"c_{index}",
+                "term.bytes_per_position",
+                group.bytes_per_position / group.stride,
+                "bytes",
+            )
+        )
+        if group.window is not None:
+            terms.append(
+                Term(f"w_{index}", "term.window", float(group.window * group.stride), "count")
+            )
+    if layout.constant_bytes:
+        terms.append(Term("s", "term.state", layout.constant_bytes, "bytes"))
+    return terms
+
+
+def _cache_formula(layout: CacheLayout) -> str:
+    pieces = []
+    for index, group in enumerate(layout.groups, start=1):
+        held = "S" if group.window is None else f"min(S, w_{index})"
+        pieces.append(f"c_{index}·{held}")
+    return " + ".join(pieces) or "0"
+
+
+def _per_sequence(context: Context) -> Explanation:
+    layout = context.deployment.model_layout
+    memory = context.evaluation.memory
+    return explanation_of(
+        "kv_bytes_per_sequence",
+        _cache_formula(layout),
+        "{size:bytes}",
+        _cache_terms(layout, context.tokens),
+        model_sources(context.deployment),
+        size=float(memory.kv_bytes_per_sequence.mid),
+    )
+
+
+def _per_token(context: Context) -> Explanation:
+    layout, memory = context.deployment.model_layout, context.evaluation.memory
+    growing = " + ".join(
+        f"c_{index}"
+        for index, group in enumerate(layout.groups, start=1)
+        if group.window is None or context.tokens < group.window * group.stride
+    )
+    return explanation_of(
+        "kv_bytes_per_token",
+        growing or "0",
+        "{size:bytes}",
+        _cache_terms(layout, context.tokens),
+        model_sources(context.deployment),
+        size=float(memory.kv_bytes_per_token.mid),
+    )
+
+
+POOL_FORMULAS = {
+    "of_total": "u·M − W − A − R",
+    "static_fraction": "u·(M − R) − W",
+    "of_free": "u·(M − W − A − R)",
+    "grow": "(M − W − A − R) / f",
+    "context": "M − W − A − R",
+}
+
+
+def _budget_values(context: Context) -> dict[str, float]:
+    budget, memory = context.budget, context.evaluation.memory
+    return {
+        "u": budget.settings.gpu_memory_utilization,
+        "M": float(budget.usable_bytes),
+        "W": float(budget.weights_bytes),
+        "A": float(budget.activation_bytes),
+        "R": float(memory.overhead_bytes_per_gpu.mid),
+        "f": budget.kv_factor,
+    }
+
+
+def _budget_terms(context: Context, symbols: str) -> list[Term]:
+    values = _budget_values(context)
+    notes = {
+        "u": ("term.utilization", "number"),
+        "M": ("figure.usable_bytes_per_gpu", "gib"),
+        "W": ("figure.weights_bytes_per_gpu", "gib"),
+        "A": ("figure.activation_bytes_per_gpu", "gib"),
+        "R": ("figure.overhead_bytes_per_gpu", "gib"),
+        "f": ("term.fragmentation", "number"),
+    }
+    return [Term(name, notes[name][0], values[name], notes[name][1]) for name in symbols]
+
+
+def _fill(formula: str) -> str:
+    kinds = {"u": "number", "f": "number"}
+    return "".join(
+        f"{{{letter}:{kinds.get(letter, 'gib')}}}" if letter in "uMWARf" else letter
+        for letter in formula
+    )
+
+
+def _pool(context: Context) -> Explanation:
+    policy = context.budget.settings.policy
+    formula = POOL_FORMULAS[policy]
+    symbols = "".join(letter for letter in "uMWARf" if letter in formula)
+    return explanation_of(
+        "kv_pool_bytes_per_gpu",
+        formula,
+        f"{_fill(formula)} = {{pool:gib}}",
+        _budget_terms(context, symbols),
+        iter(
+            (
+                *engine_sources(context.deployment),
+                *accelerator_sources(context.deployment, "memory_usable_bytes"),
+            )
+        ),
+        **_budget_values(context),
+        pool=float(context.budget.kv_pool_bytes),
+    )
+
+
+def _needed(context: Context) -> Explanation:
+    memory = context.evaluation.memory
+    cache = float(memory.needed_bytes_per_gpu.mid) - sum(
+        _budget_values(context)[name] for name in "WAR"
+    )
+    terms = [*_budget_terms(context, "WAR"), Term("K", "term.workload_cache", cache, "gib")]
+    return explanation_of(
+        "needed_bytes_per_gpu",
+        "W + A + R + K",
+        "{W:gib} + {A:gib} + {R:gib} + {K:gib} = {total:gib}",
+        terms,
+        engine_sources(context.deployment),
+        **_budget_values(context),
+        K=cache,
+        total=float(memory.needed_bytes_per_gpu.mid),
+    )
+
+
+ACTIVATION_FORMULAS = {
+    "of_total": "max( n·V·c , C·(3·I + 4·h)·b / tp ) + A_0",
+    "static_fraction": "C·(3·I + 4·h)·b / tp + n·V·c",
+    "of_free": "2 · C · h · A_f",
+    "grow": "f·( S·(3·I + 4·h)·b + n·V·c )",
+    "context": "max( C·V·c , C·S·2 ) + 4·C·h",
+}
+
+
+def _activation(context: Context) -> Explanation:
+    settings, architecture = context.budget.settings, context.deployment.architecture
+    return explanation_of(
+        "activation_bytes_per_gpu",
+        ACTIVATION_FORMULAS[settings.policy],
+        "{size:gib}",
+        [
+            Term("n", "term.max_num_seqs", float(settings.max_num_seqs), "count"),
+            Term(
+                "C", "term.max_num_batched_tokens", float(settings.max_num_batched_tokens), "count"
+            ),
+            Term("V", "term.vocabulary", float(architecture.vocabulary_size), "count"),
+            Term("h", "term.hidden_size", float(architecture.hidden_size), "count"),
+            Term("c", "term.logit_bytes", settings.logit_bytes, "bytes"),
+        ],
+        engine_sources(context.deployment),
+        size=float(context.evaluation.memory.activation_bytes_per_gpu.mid),
+    )
+
+
+def _overhead(context: Context) -> Explanation:
+    settings, budget = context.budget.settings, context.budget
+    inside = float(budget.graphs_bytes) if settings.graphs_inside_budget else 0.0
+    terms = [Term("R_0", "term.runtime", float(budget.runtime_bytes), "gib")]
+    if inside:
+        terms.append(Term("G", "figure.graphs_bytes_per_gpu", inside, "gib"))
+    return explanation_of(
+        "overhead_bytes_per_gpu",
+        " + ".join(term.symbol for term in terms),
+        "{size:gib}",
+        terms,
+        engine_sources(context.deployment),
+        size=float(context.evaluation.memory.overhead_bytes_per_gpu.mid),
+    )
+
+
+def _held(context: Context) -> Explanation:
+    memory = context.evaluation.memory
+    each = float(memory.kv_bytes_per_sequence.mid + memory.state_bytes_per_sequence.mid)
+    pool = float(context.budget.kv_pool_bytes)
+    return explanation_of(
+        "max_concurrency",
+        "⌊ pool / (KV + s) ⌋",
+        "{pool:gib} → {held:count}",
+        [
+            Term("pool", "figure.kv_pool_bytes_per_gpu", pool, "gib"),
+            Term("KV + s", "term.one_request", each, "bytes"),
+        ],
+        engine_sources(context.deployment),
+        pool=pool,
+        held=float(memory.max_concurrency.mid),
+    )
+
+
+MEMORY: dict[str, Callable[[Context], Explanation]] = {
+    "weights_bytes": _weights,
+    "weights_bytes_per_gpu": _weights,
+    "activation_bytes_per_gpu": _activation,
+    "overhead_bytes_per_gpu": _overhead,
+    "kv_pool_bytes_per_gpu": _pool,
+    "kv_bytes_per_token": _per_token,
+    "kv_bytes_per_sequence": _per_sequence,
+    "needed_bytes_per_gpu": _needed,
+    "max_concurrency": _held,
+}

@@ -1,0 +1,96 @@
+"""What an explanation is made of, and where its facts come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from planner.catalog.loader import Figure, Source, read_sources, read_yaml
+from planner.deployment import Deployment
+from planner.evaluation import Evaluation
+from planner.memory.budget import MemoryBudget
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One symbol of a formula: what it means (a locale key), its value and the format it is shown in."""
+
+    symbol: str
+    note_key: str
+    value: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A figure taken apart.
+
+    Attributes:
+        title_key: locale key of the figure's name.
+        formula: in symbols.
+        filled: a template of the same formula, with `{name:format}` where numbers go; `values` holds them.
+        terms: the symbols, in order.
+        sources: where the facts among them come from, each once.
+    """
+
+    title_key: str
+    formula: str
+    filled: str
+    values: dict[str, float]
+    terms: tuple[Term, ...]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    evaluation: Evaluation
+    deployment: Deployment
+    budget: MemoryBudget
+
+    @property
+    def tokens(self) -> float:
+        scenario = self.evaluation.scenario
+        return float(scenario.input_tokens + scenario.output_tokens)
+
+
+def explanation_of(
+    figure: str,
+    formula: str,
+    filled: str,
+    terms: list[Term],
+    sources: Iterator[Source],
+    **values: float,
+) -> Explanation:
+    """An explanation of `figure`, each source once; `values` fill the template."""
+    unique = {source.id + source.title: source for source in sources}
+    return Explanation(
+        f"figure.{figure}", formula, filled, values, tuple(terms), tuple(unique.values())
+    )
+
+
+def accelerator_sources(deployment: Deployment, *keys: str) -> Iterator[Source]:
+    """Sources of the card's figures under these keys."""
+    figures: dict[str, Figure] = deployment.accelerator.figures
+    for key in keys:
+        if key in figures:
+            yield figures[key].source
+
+
+def _profile_sources(relative: str) -> Iterator[Source]:
+    yield from read_sources(read_yaml(relative), relative).values()
+
+
+def engine_sources(deployment: Deployment) -> Iterator[Source]:
+    """Sources of the engine's settings and overheads."""
+    yield from _profile_sources(f"engines/{deployment.engine.id}.yaml")
+
+
+def calibration_sources(deployment: Deployment) -> Iterator[Source]:
+    """Sources of the constants that times are made with."""
+    yield from _profile_sources(f"calibrations/{deployment.calibration.id}.yaml")
+
+
+def model_sources(deployment: Deployment) -> Iterator[Source]:
+    """Sources of the model's configuration; none for a pasted one."""
+    if deployment.model.profile:
+        yield from _profile_sources(f"models/{deployment.model.profile}.yaml")

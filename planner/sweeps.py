@@ -1,0 +1,356 @@
+"""Curves and maps around one scenario, each a single call over arrays: what the charts draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.architecture.cache import cache_bytes, cache_layout
+from planner.architecture.totals import attended_positions
+from planner.deployment import Deployment, resolve
+from planner.evaluation import Evaluation
+from planner.memory.budget import MemoryBudget, max_concurrency, memory_budget
+from planner.memory.fit import fit_level
+from planner.memory_answer import budget_of
+from planner.quantity import Estimate, FloatArray, Quantity, worst
+from planner.scenario import Scenario
+from planner.speed.bounds import tpot_bound, ttft_bound
+from planner.speed.step import decode_step
+from planner.speed_answer import most_running, point_of, rates_basis
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A figure with its range along one axis; `bound` is the physical limit, or None where there is none."""
+
+    x: FloatArray
+    estimate: Estimate
+    bound: FloatArray | None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheCurve:
+    """Cache of one sequence, whole model (bytes): as kept, as if windows were ignored, and the constant state in it."""
+
+    tokens: FloatArray
+    windowed_bytes: FloatArray
+    naive_bytes: FloatArray
+    state_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class FitMap:
+    """Verdicts over context length and users.
+
+    Attributes:
+        verdict: 0 fits, 1 tight, 2 does not fit; users along the first axis, contexts along the second.
+        limit_users: most users per context that the cache holds.
+    """
+
+    contexts: FloatArray
+    users: FloatArray
+    verdict: NDArray[np.int8]
+    limit_users: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCurve:
+    """Speed against users in flight (tokens/s).
+
+    Attributes:
+        user_rate: what each sees after the first token; system_rate: output of the whole deployment.
+        batch_limit: sequences that engine and cache let run at once; more only wait.
+        critical_batch: where compute takes as long as reading the weights.
+    """
+
+    batch: FloatArray
+    user_rate: Estimate
+    system_rate: Estimate
+    batch_limit: float
+    critical_batch: float
+
+
+@dataclass(frozen=True, slots=True)
+class RooflinePoint:
+    """Work per byte moved (FLOP/byte) and the rate reached (FLOP/s), low to high."""
+
+    intensity_flop_per_byte: float
+    low_flops_per_s: float
+    mid_flops_per_s: float
+    high_flops_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """One GPU's roof, and where the phases of this scenario lie under it."""
+
+    peak_flops_per_s: float
+    bandwidth_bytes_per_s: float
+    ridge_flop_per_byte: float
+    points: dict[str, RooflinePoint]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUse:
+    """Shares of what the card has that this scenario uses.
+
+    Attributes:
+        memory_fraction: of usable memory, needed; compute_fraction: of the peak, during prefill; bandwidth_fraction: of
+            the bandwidth, during decode.
+        first: which runs out first as users are added: "memory", "compute" or "bandwidth".
+    """
+
+    memory_fraction: float
+    compute_fraction: float
+    bandwidth_fraction: float
+    first: str
+
+
+def _array(values: Any) -> FloatArray:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _banded(
+    mid: Quantity, band: tuple[float, float], basis: Any, floor: Quantity, unit: str
+) -> Estimate:
+    return Estimate.banded(mid, band, unit, basis, floor=floor)
+
+
+def ttft_curve(scenario: Scenario, input_tokens: FloatArray) -> Curve:
+    """Time to first token with no one else against prompt length (s)."""
+    deployment, lengths = resolve(scenario), _array(input_tokens)
+    point = point_of(
+        deployment,
+        budget_of(deployment, scenario),
+        input_tokens=lengths,
+        output_tokens=float(scenario.output_tokens),
+        concurrency=1.0,
+    )
+    bound = ttft_bound(deployment.work, deployment.hardware, lengths)
+    basis = worst(deployment.calibration.basis, rates_basis(deployment))
+    estimate = _banded(
+        point.ttft_unloaded_s, deployment.calibration.ttft_band, basis, bound.seconds, "s"
+    )
+    return Curve(lengths, estimate, _array(bound.seconds))
+
+
+def decode_rate_curve(scenario: Scenario, context_tokens: FloatArray) -> Curve:
+    """Output rate of one user alone against the context already there (tokens/s); the bound is the most there can be.
+
+    Raises:
+        ValueError: for a model that makes no tokens one by one.
+    """
+    deployment, contexts = resolve(scenario), _array(context_tokens)
+    if not deployment.work.generates:
+        raise ValueError("the model doesn't generate")
+    step = decode_step(deployment.work, deployment.hardware, deployment.calibration, 1.0, contexts)
+    bound = tpot_bound(deployment.work, deployment.hardware, 1.0, contexts)
+    basis = worst(deployment.calibration.basis, rates_basis(deployment))
+    seconds = _banded(
+        step.total_s + 0.0 * contexts,
+        deployment.calibration.tpot_band,
+        basis,
+        bound.seconds,
+        "s",
+    )
+    limit = 1.0 / _array(bound.seconds) if np.all(bound.from_memory) else None
+    return Curve(contexts, seconds.inverse(1.0, "tokens/s"), limit)
+
+
+def cache_curve(scenario: Scenario, tokens: FloatArray) -> CacheCurve:
+    """Cache of one sequence against its length, and what it would be if every layer kept everything."""
+    deployment, lengths = resolve(scenario), _array(tokens)
+    naive = cache_layout(
+        deployment.architecture,
+        deployment.kv.key_bytes,
+        deployment.kv.value_bytes,
+        deployment.compute_bytes,
+        ignore_windows=True,
+        state_dtype=deployment.settings.state_dtype,
+    )
+    layout = deployment.model_layout
+    return CacheCurve(
+        lengths,
+        _array(cache_bytes(layout, lengths) + 0.0 * lengths),
+        _array(cache_bytes(naive, lengths) + 0.0 * lengths),
+        layout.constant_bytes,
+    )
+
+
+def fit_map(scenario: Scenario, contexts: FloatArray, users: FloatArray) -> FitMap:
+    """Verdicts for every pair of total length (tokens) and users; the prompt keeps its share of the length."""
+    deployment = resolve(scenario)
+    lengths, people = _array(contexts), _array(users)
+    share = scenario.input_tokens / (scenario.input_tokens + scenario.output_tokens)
+    grid_lengths, grid_people = np.meshgrid(lengths, people)
+    budget = _budget(deployment, scenario, grid_lengths, share, grid_people)
+    level = np.broadcast_to(fit_level(budget, grid_people, grid_lengths), grid_lengths.shape)
+    limit = float(deployment.architecture.max_context_tokens)
+    if scenario.max_model_len is not None:
+        limit = min(limit, float(scenario.max_model_len))
+    verdict = np.where(grid_lengths > limit, 2, level).astype(np.int8)
+    alone = _budget(deployment, scenario, lengths, share, 1.0)
+    held = np.broadcast_to(_array(max_concurrency(alone, lengths)), lengths.shape)
+    return FitMap(lengths, people, verdict, np.where(lengths > limit, 0.0, held))
+
+
+def _budget(
+    deployment: Deployment,
+    scenario: Scenario,
+    lengths: Quantity,
+    prompt_share: float,
+    people: Quantity,
+) -> MemoryBudget:
+    return memory_budget(
+        deployment.architecture,
+        deployment.stored.rank_bytes,
+        deployment.rank_layout,
+        deployment.settings,
+        deployment.parallelism,
+        deployment.usable_bytes,
+        input_tokens=lengths * prompt_share,
+        output_tokens=lengths * (1.0 - prompt_share),
+        concurrency=people,
+        max_model_len=scenario.max_model_len,
+        compute_bytes=deployment.compute_bytes,
+        padding_bytes=deployment.padding_bytes,
+    )
+
+
+def batch_curve(scenario: Scenario, batches: FloatArray) -> BatchCurve:
+    """Per-user and whole output rate against users in flight, closed loop.
+
+    Raises:
+        ValueError: for a model that makes no tokens one by one.
+    """
+    deployment, people = resolve(scenario), _array(batches)
+    if not deployment.work.generates:
+        raise ValueError("the model doesn't generate")
+    budget = budget_of(deployment, scenario)
+    inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
+    point = point_of(
+        deployment, budget, input_tokens=inputs, output_tokens=outputs, concurrency=people
+    )
+    calibration = deployment.calibration
+    basis = worst(calibration.basis, rates_basis(deployment))
+    groups = deployment.parallelism.dp
+    bound = tpot_bound(
+        deployment.work, deployment.hardware, point.running_batch * groups, inputs + outputs / 2.0
+    )
+    seconds = _banded(point.tpot_s + 0.0 * people, calibration.tpot_band, basis, bound.seconds, "s")
+    system = point.output_tokens_per_s + 0.0 * people
+    return BatchCurve(
+        people,
+        seconds.inverse(1.0, "tokens/s"),
+        Estimate(
+            system * seconds.mid / seconds.high,
+            system,
+            system * seconds.mid / seconds.low,
+            "tokens/s",
+            basis,
+        ),
+        float(most_running(deployment, budget, inputs, outputs)),
+        float(point.critical_batch),
+    )
+
+
+def roofline(scenario: Scenario) -> Roofline:
+    """Where one prompt's prefill and one step of the running batch lie under one GPU's roof.
+
+    Rates count useful work on one rank over the whole time, overheads included; the ridge is at the dense peak of the
+    dtype that most products run in.
+    """
+    deployment = resolve(scenario)
+    work, hardware, calibration = deployment.work, deployment.hardware, deployment.calibration
+    inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
+    context = inputs + outputs / 2.0
+    budget = budget_of(deployment, scenario)
+    point = point_of(
+        deployment,
+        budget,
+        input_tokens=inputs,
+        output_tokens=outputs,
+        concurrency=float(scenario.concurrency),
+    )
+    flops = dict(work.linear_flops)
+    for dtype, each in (*work.expert_flops, *work.encoder_flops):
+        flops[dtype] = flops.get(dtype, 0.0) + each
+    main = max(flops, key=lambda dtype: flops[dtype])
+    peak, bandwidth = (
+        float(hardware.product_peak(main, work.dtype)),
+        float(hardware.bandwidth_bytes_per_s),
+    )
+    per_token = sum(flops.values()) + work.recurrent_flops
+    prefill_flops = inputs * per_token + work.head_flops
+    for score in (*work.scores, *work.encoder_scores):
+        prefill_flops += score.prefill_flops * float(attended_positions(score, inputs, 0.0))
+    prefill_bytes = float(work.read_bytes + work.expert_bytes(inputs)) + float(
+        cache_bytes(work.layout, inputs)
+    )
+    points = {
+        "prefill": _rate(
+            prefill_flops, prefill_bytes, float(point.ttft_unloaded_s), calibration.ttft_band
+        )
+    }
+    if work.generates:
+        batch = float(point.running_batch)
+        decode_flops = batch * (per_token + work.head_flops)
+        for score in work.scores:
+            decode_flops += (
+                batch * score.decode_flops * float(attended_positions(score, 1.0, context))
+            )
+        everyone = batch * work.parallelism.dp
+        moved = float(work.read_bytes + work.expert_bytes(everyone)) + batch * float(
+            cache_bytes(work.layout, context)
+        )
+        step = decode_step(work, hardware, calibration, everyone, context)
+        points["decode"] = _rate(decode_flops, moved, float(step.total_s), calibration.tpot_band)
+    ceiling = {
+        name: min(peak, bandwidth * found.intensity_flop_per_byte) for name, found in points.items()
+    }
+    capped = {
+        name: RooflinePoint(
+            found.intensity_flop_per_byte,
+            min(found.low_flops_per_s, ceiling[name]),
+            min(found.mid_flops_per_s, ceiling[name]),
+            min(found.high_flops_per_s, ceiling[name]),
+        )
+        for name, found in points.items()
+    }
+    return Roofline(peak, bandwidth, peak / bandwidth, capped)
+
+
+def _rate(flops: float, moved: float, seconds: float, band: tuple[float, float]) -> RooflinePoint:
+    return RooflinePoint(
+        flops / moved,
+        flops / (seconds * (1.0 + band[1])),
+        flops / seconds,
+        flops / (seconds * (1.0 + band[0])),
+    )
+
+
+def resource_use(evaluation: Evaluation) -> ResourceUse:
+    """How much of memory, compute and bandwidth the scenario uses, and which limits first.
+
+    Compute is the share of the peak during prefill, bandwidth that during decode: what is left above them is overhead
+    or waiting. First is memory where the cache limits the number of users sooner than the critical batch does.
+    """
+    memory, speed = evaluation.memory, evaluation.speed
+    roof = roofline(evaluation.scenario)
+    needed = float(memory.needed_bytes_per_gpu.mid) / float(memory.usable_bytes_per_gpu.mid)
+    prefill = roof.points["prefill"]
+    compute = prefill.mid_flops_per_s / roof.peak_flops_per_s
+    bandwidth = 0.0
+    if "decode" in roof.points:
+        decode = roof.points["decode"]
+        moved_per_s = decode.mid_flops_per_s / decode.intensity_flop_per_byte
+        bandwidth = moved_per_s / roof.bandwidth_bytes_per_s
+    held = float(memory.max_concurrency.mid)
+    critical = speed.critical_batch or float("inf")
+    first = "memory" if held < critical else "compute"
+    if speed.tpot_s is None:
+        first = "compute"
+    return ResourceUse(needed, compute, bandwidth, first)
