@@ -186,7 +186,8 @@ def run_batch(arguments: argparse.Namespace, language: str) -> int:
 
 def run_fit(arguments: argparse.Namespace, language: str) -> int:
     """The `fit` verb."""
-    from planner.compare.holding import holding_json, holding_options, holding_text
+    from planner.compare.holding import holding_json, holding_options
+    from planner.ui.holding_text import holding_text
 
     values = scenario_values(arguments) | model_reference(arguments.model)
     options = holding_options(

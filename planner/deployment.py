@@ -267,6 +267,17 @@ def _resolve(
     )
 
 
+def calibration_key(deployment: Deployment) -> tuple[str, Accelerator, str, str, bool]:
+    """What a deployment's calibration is chosen by: engine, card, dominant format, model type, routed experts."""
+    return (
+        deployment.engine.id,
+        deployment.accelerator,
+        _dominant_format(deployment.stored),
+        deployment.architecture.model_type,
+        bool(deployment.stored.experts),
+    )
+
+
 def _about_model(model: Model) -> list[Note]:
     if not model.stand_in_for:
         return []

@@ -8,7 +8,8 @@ from planner.answers import DeploymentAnswer, MemoryAnswer, ModelAnswer, SpeedAn
 from planner.architecture.totals import active_parameters, parameters
 from planner.deployment import Deployment, resolve
 from planner.errors import Note, PlannerError
-from planner.memory_answer import budget_of, memory_answer, verdict_of
+from planner.memory_answer import memory_answer, verdict_of
+from planner.memory_limits import budget_of
 from planner.quantity import Estimate
 from planner.scenario import Scenario
 from planner.speed_answer import speed_answer
@@ -62,7 +63,7 @@ def evaluate(scenario: Scenario) -> Evaluation:
         deployment=_deployment(deployment),
         memory=memory,
         speed=speed,
-        headline=_headline(deployment, scenario, memory),
+        headline=_headline(deployment, scenario, memory, float(budget.allowed_bytes)),
         warnings=tuple(warnings),
         assumptions=deployment.assumptions,
     )
@@ -124,7 +125,9 @@ def _deployment(deployment: Deployment) -> DeploymentAnswer:
     )
 
 
-def _headline(deployment: Deployment, scenario: Scenario, memory: MemoryAnswer) -> Note:
+def _headline(
+    deployment: Deployment, scenario: Scenario, memory: MemoryAnswer, allowed_bytes: float
+) -> Note:
     """The verdict first, then what the model takes of the card and how many people it has room for."""
     values: dict[str, object] = {
         "model": deployment.model.name,
@@ -134,9 +137,12 @@ def _headline(deployment: Deployment, scenario: Scenario, memory: MemoryAnswer) 
         "weights_bytes": memory.weights_bytes_per_gpu.mid,
         "needed_bytes": memory.needed_bytes_per_gpu.mid,
         "usable_bytes": memory.usable_bytes_per_gpu.mid,
+        "allowed_bytes": allowed_bytes,
         "tokens": scenario.input_tokens,
         "people": memory.max_concurrency.mid,
         "concurrency": scenario.concurrency,
     }
+    if memory.reason.code.startswith("fit_context"):
+        return Note("headline_too_long", values | memory.reason.values)
     several = "_several" if deployment.parallelism.gpus > 1 else ""
     return Note(f"headline_{memory.verdict}{several}", values)

@@ -10,36 +10,15 @@ from planner.memory.budget import (
     Component,
     MemoryBudget,
     engine_printed_kv_tokens,
-    max_concurrency,
-    max_context,
-    memory_budget,
     over_pool,
     pool_tokens,
 )
 from planner.memory.fit import Fit, fit, remedies
+from planner.memory_limits import GROWING, held_estimate, longest_context
 from planner.quantity import Estimate, worst
 from planner.scenario import Scenario
 
 SMALLER_CACHES = ("fp8", "q8_0", "q4_0")
-GROWING = frozenset({"grow", "context"})  # policies that take what the workload needs
-
-
-def budget_of(deployment: Deployment, scenario: Scenario) -> MemoryBudget:
-    """The memory budget of the deployment under the scenario's workload."""
-    return memory_budget(
-        deployment.architecture,
-        deployment.stored.rank_bytes,
-        deployment.rank_layout,
-        deployment.settings,
-        deployment.parallelism,
-        deployment.usable_bytes,
-        input_tokens=float(scenario.input_tokens),
-        output_tokens=float(scenario.output_tokens),
-        concurrency=float(scenario.concurrency),
-        max_model_len=scenario.max_model_len,
-        compute_bytes=deployment.compute_bytes,
-        padding_bytes=deployment.padding_bytes,
-    )
 
 
 def verdict_of(deployment: Deployment, scenario: Scenario, budget: MemoryBudget) -> Fit:
@@ -95,10 +74,8 @@ def memory_answer(
         else over_pool(
             budget, lambda pool: engine_printed_kv_tokens(budget, logged_for, pool), "tokens"
         ),
-        max_concurrency=_held(budget, tokens),
-        max_context_tokens=over_pool(
-            budget, lambda pool: max_context(budget, scenario.concurrency, longest, pool), "tokens"
-        ),
+        max_concurrency=held_estimate(deployment, scenario, budget),
+        max_context_tokens=longest_context(deployment, scenario, budget, longest),
         needed_bytes_per_gpu=needed,
         reserved_bytes_per_gpu=_around(reserved, parts)
         if growing
@@ -121,14 +98,6 @@ def memory_answer(
             ],
         ),
     )
-
-
-def _held(budget: MemoryBudget, tokens: float) -> Estimate:
-    """Sequences held at once; where nothing is cached, what the engine takes into one step."""
-    if budget.pool.empty:
-        most = float(budget.settings.max_num_seqs * budget.replicas)
-        return Estimate(most, most, most, "sequences", budget.settings.basis)
-    return over_pool(budget, lambda pool: max_concurrency(budget, tokens, pool), "sequences")
 
 
 def _around(mid: float, parts: list[Component]) -> Estimate:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from planner.answers import SpeedAnswer
 from planner.deployment import Deployment
 from planner.memory.budget import MemoryBudget
 from planner.memory.pool import held_sequences
+from planner.memory_limits import GROWING, most_users
 from planner.quantity import Basis, Estimate, Quantity, maximum, worst
 from planner.scenario import Scenario
 from planner.speed.bounds import Bound, tpot_bound, ttft_bound
@@ -22,14 +25,23 @@ def rates_basis(deployment: Deployment) -> Basis:
 
 
 def most_running(
-    deployment: Deployment, budget: MemoryBudget, input_tokens: Quantity, output_tokens: Quantity
+    deployment: Deployment,
+    budget: MemoryBudget,
+    *,
+    input_tokens: Quantity,
+    output_tokens: Quantity,
+    concurrency: Quantity,
+    max_model_len: int | None,
 ) -> Quantity:
-    """Sequences that may run at once over the deployment: the engine's limit, and what the pool holds halfway."""
+    """Sequences that run at once over the deployment: in flight, allowed by the engine, and held halfway through."""
     groups = deployment.parallelism.dp
     halfway = input_tokens + output_tokens / 2.0
     held = groups * held_sequences(budget.pool, budget.kv_pool.mid, halfway)
-    unlimited = float("inf") + 0.0 * halfway
-    return running_sequences(unlimited, float(groups * deployment.settings.max_num_seqs), held)
+    if deployment.settings.policy in GROWING and np.any(held < concurrency):
+        # The batch is made smaller until it fits, activations included.
+        held = most_users(deployment, input_tokens, output_tokens / 2.0, max_model_len)
+    limit = float(groups * deployment.settings.max_num_seqs)
+    return running_sequences(concurrency, limit, held)
 
 
 def point_of(
@@ -39,6 +51,7 @@ def point_of(
     input_tokens: Quantity,
     output_tokens: Quantity,
     concurrency: Quantity,
+    max_model_len: int | None,
 ) -> ServingPoint:
     """The closed loop of a deployment at a workload; floats or arrays."""
     return serving_point(
@@ -48,7 +61,14 @@ def point_of(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         concurrency=concurrency,
-        max_running=most_running(deployment, budget, input_tokens, output_tokens),
+        max_running=most_running(
+            deployment,
+            budget,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            concurrency=concurrency,
+            max_model_len=max_model_len,
+        ),
         max_num_batched_tokens=float(deployment.settings.max_num_batched_tokens),
     )
 
@@ -62,6 +82,7 @@ def speed_answer(deployment: Deployment, scenario: Scenario, budget: MemoryBudge
         input_tokens=inputs,
         output_tokens=outputs,
         concurrency=float(scenario.concurrency),
+        max_model_len=scenario.max_model_len,
     )
     work, hardware, calibration = deployment.work, deployment.hardware, deployment.calibration
     basis = worst(calibration.basis, rates_basis(deployment))

@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 
 from planner.architecture.cache import cache_bytes, cache_layout
 from planner.architecture.totals import attended_positions
-from planner.deployment import Deployment, resolve
+from planner.deployment import resolve
 from planner.evaluation import Evaluation
-from planner.memory.budget import MemoryBudget, max_concurrency, memory_budget
 from planner.memory.fit import fit_level
-from planner.memory_answer import budget_of
+from planner.memory_limits import budget_at, budget_of, most_users
 from planner.quantity import Estimate, FloatArray, Quantity, worst
 from planner.scenario import Scenario
 from planner.speed.bounds import tpot_bound, ttft_bound
 from planner.speed.step import decode_step
-from planner.speed_answer import most_running, point_of, rates_basis
+from planner.speed_answer import point_of, rates_basis
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +127,7 @@ def ttft_curve(scenario: Scenario, input_tokens: FloatArray) -> Curve:
         input_tokens=lengths,
         output_tokens=float(scenario.output_tokens),
         concurrency=1.0,
+        max_model_len=scenario.max_model_len,
     )
     bound = ttft_bound(deployment.work, deployment.hardware, lengths)
     basis = worst(deployment.calibration.basis, rates_basis(deployment))
@@ -186,38 +186,25 @@ def fit_map(scenario: Scenario, contexts: FloatArray, users: FloatArray) -> FitM
     lengths, people = _array(contexts), _array(users)
     share = scenario.input_tokens / (scenario.input_tokens + scenario.output_tokens)
     grid_lengths, grid_people = np.meshgrid(lengths, people)
-    budget = _budget(deployment, scenario, grid_lengths, share, grid_people)
+    budget = budget_at(
+        deployment,
+        input_tokens=grid_lengths * share,
+        output_tokens=grid_lengths * (1.0 - share),
+        concurrency=grid_people,
+        max_model_len=scenario.max_model_len,
+    )
     level = np.broadcast_to(fit_level(budget, grid_people, grid_lengths), grid_lengths.shape)
     limit = float(deployment.architecture.max_context_tokens)
     if scenario.max_model_len is not None:
         limit = min(limit, float(scenario.max_model_len))
     verdict = np.where(grid_lengths > limit, 2, level).astype(np.int8)
-    alone = _budget(deployment, scenario, lengths, share, 1.0)
-    held = np.broadcast_to(_array(max_concurrency(alone, lengths)), lengths.shape)
-    return FitMap(lengths, people, verdict, np.where(lengths > limit, 0.0, held))
-
-
-def _budget(
-    deployment: Deployment,
-    scenario: Scenario,
-    lengths: Quantity,
-    prompt_share: float,
-    people: Quantity,
-) -> MemoryBudget:
-    return memory_budget(
-        deployment.architecture,
-        deployment.stored.rank_bytes,
-        deployment.rank_layout,
-        deployment.settings,
-        deployment.parallelism,
-        deployment.usable_bytes,
-        input_tokens=lengths * prompt_share,
-        output_tokens=lengths * (1.0 - prompt_share),
-        concurrency=people,
-        max_model_len=scenario.max_model_len,
-        compute_bytes=deployment.compute_bytes,
-        padding_bytes=deployment.padding_bytes,
+    held = np.broadcast_to(
+        _array(
+            most_users(deployment, lengths * share, lengths * (1.0 - share), scenario.max_model_len)
+        ),
+        lengths.shape,
     )
+    return FitMap(lengths, people, verdict, np.where(lengths > limit, 0.0, held))
 
 
 def batch_curve(scenario: Scenario, batches: FloatArray) -> BatchCurve:
@@ -229,11 +216,23 @@ def batch_curve(scenario: Scenario, batches: FloatArray) -> BatchCurve:
     deployment, people = resolve(scenario), _array(batches)
     if not deployment.work.generates:
         raise ValueError("the model doesn't generate")
-    budget = budget_of(deployment, scenario)
     inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
-    point = point_of(
-        deployment, budget, input_tokens=inputs, output_tokens=outputs, concurrency=people
+    budget = budget_at(
+        deployment,
+        input_tokens=inputs,
+        output_tokens=outputs,
+        concurrency=people,
+        max_model_len=scenario.max_model_len,
     )
+    point = point_of(
+        deployment,
+        budget,
+        input_tokens=inputs,
+        output_tokens=outputs,
+        concurrency=people,
+        max_model_len=scenario.max_model_len,
+    )
+    held = most_users(deployment, inputs, outputs / 2.0, scenario.max_model_len)
     calibration = deployment.calibration
     basis = worst(calibration.basis, rates_basis(deployment))
     groups = deployment.parallelism.dp
@@ -252,7 +251,7 @@ def batch_curve(scenario: Scenario, batches: FloatArray) -> BatchCurve:
             "tokens/s",
             basis,
         ),
-        float(most_running(deployment, budget, inputs, outputs)),
+        max(min(float(held), float(groups * deployment.settings.max_num_seqs)), 1.0),
         float(point.critical_batch),
     )
 
@@ -274,6 +273,7 @@ def roofline(scenario: Scenario) -> Roofline:
         input_tokens=inputs,
         output_tokens=outputs,
         concurrency=float(scenario.concurrency),
+        max_model_len=scenario.max_model_len,
     )
     flops = dict(work.linear_flops)
     for dtype, each in (*work.expert_flops, *work.encoder_flops):

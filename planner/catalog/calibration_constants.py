@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from planner.catalog.accelerators import Accelerator
-from planner.catalog.loader import Figure, read_figures, read_yaml
+from planner.catalog.loader import Figure, Source, read_figures, read_yaml
 from planner.errors import BadProfile, MissingFigure
 from planner.quantity import Basis
 
@@ -43,6 +43,44 @@ def calibration_figures(file: str) -> dict[str, Figure]:
 def calibration_data(file: str) -> dict[str, Any]:
     """One file under profiles/calibrations as plain data; raises BadProfile."""
     return read_yaml(f"{FOLDER}/{file}.yaml")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shelf:
+    """The calibration files that constants are looked up in: those shipped, or a fit's trial values laid over them.
+
+    Attributes:
+        values: values that replace or add to a file's figures, by file and key.
+        uncovered: accelerators that no file's fit counts as covering, as if it had never seen them.
+    """
+
+    values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    uncovered: frozenset[str] = frozenset()
+
+    def figures(self, file: str) -> Mapping[str, Figure]:
+        """A file's figures, with trial values in place; raises BadProfile."""
+        shipped = calibration_figures(file)
+        trial = self.values.get(file)
+        if not trial:
+            return shipped
+        laid = dict(shipped)
+        for key, value in trial.items():
+            known = shipped.get(key)
+            laid[key] = replace(known, value=value) if known else Figure(value, TRIAL)
+        return laid
+
+    def covered(self, file: str, accelerator_id: str) -> Mapping[str, Any] | None:
+        """The rates that a file's fit used on an accelerator, or None where it doesn't cover it."""
+        plain_id = accelerator_id.partition("@")[0]
+        if plain_id in self.uncovered:
+            return None
+        covered = calibration_data(file).get("fitted_on", {}).get("accelerators", {})
+        entry: Mapping[str, Any] | None = covered.get(plain_id)
+        return entry
+
+
+TRIAL = Source("trial", "A fit's trial value", "", "", "derived")
+SHIPPED = Shelf()
 
 
 @lru_cache(maxsize=1024)
@@ -105,8 +143,11 @@ class Level:
 class Constants:
     """The constants that apply, most specific first, in parts of the catalogue's own rates."""
 
-    def __init__(self, engine: str, accelerator: Accelerator, kind: str) -> None:
+    def __init__(
+        self, engine: str, accelerator: Accelerator, kind: str, shelf: Shelf = SHIPPED
+    ) -> None:
         self.accelerator = accelerator
+        self.shelf = shelf
         self.group = accelerator_class(accelerator)
         self.weights_kind = kind
         stated = {"engine": engine, "weights": kind}
@@ -114,27 +155,23 @@ class Constants:
         rule = next(r for r in rules if all(r.get(key, of) == of for key, of in stated.items()))
         self.file = str(rule["use"])
         self.kind = str(calibration_data(self.file)["kind"])
-        if self.kind == "continuous" and self._covered(self.file) is None:
-            # A fit says nothing about GPUs that it doesn't cover: the base and the class do.
-            self.file = str(calibration_data(self.file).get("base", self.file))
         self.base = str(calibration_data(self.file).get("base", self.file))
         prefix = f"{self.group.name}."
-        own = Level(calibration_figures(self.file), "", self._covered(self.file), True)
-        own_class = Level(calibration_figures(self.file), prefix, None, True)
-        by_class = Level(calibration_figures("accelerator-classes"), prefix, None, False)
-        base = Level(calibration_figures(self.base), "", self._covered(self.base), True)
+        own = Level(self.shelf.figures(self.file), "", self._covered(self.file), True)
+        own_class = Level(self.shelf.figures(self.file), prefix, None, True)
+        by_class = Level(self.shelf.figures("accelerator-classes"), prefix, None, False)
+        base = Level(self.shelf.figures(self.base), "", self._covered(self.base), True)
         self.levels: tuple[Level, ...]
         if self.kind != "continuous":
             self.levels = (own_class, own, by_class, base)
         elif own.covered is not None:
             self.levels = (own, base)
         else:
-            self.levels = (by_class, base)
+            # What a GPU reaches is its class's where no fit covers it; what an engine costs on the host is its own.
+            self.levels = (by_class, own, base)
 
     def _covered(self, file: str) -> Mapping[str, Any] | None:
-        covered = calibration_data(file).get("fitted_on", {}).get("accelerators", {})
-        entry: Mapping[str, Any] | None = covered.get(self.accelerator.id.partition("@")[0])
-        return entry
+        return self.shelf.covered(file, self.accelerator.id)
 
     @property
     def fitted(self) -> bool:
@@ -173,7 +210,7 @@ class Constants:
     def weights(self) -> Figure:
         """Part of the bandwidth for the kind of weights; a class's one figure in the base fit's proportions."""
         key = f"weights.{self.weights_kind}"
-        base = calibration_figures(self.base)
+        base = self.shelf.figures(self.base)
         for level in self.levels:
             figure = level.figures.get(level.prefix + ("weights" if level.prefix else key))
             if figure is None:
@@ -222,10 +259,10 @@ class Constants:
     def reduce(self) -> tuple[list[float], list[float]]:
         """Latencies and parts of the link's rate of an all-reduce over 2, 4 and 8 ranks."""
         family = _link_family(self.accelerator)
-        table = calibration_figures("collectives")
+        table = self.shelf.figures("collectives")
         latencies = [table[f"{family}.latency_s.{ranks}"].value for ranks in (2, 4, 8)]
         parts = [table[f"{family}.fraction.{ranks}"].value for ranks in (2, 4, 8)]
-        fit = calibration_figures(self.base)
+        fit = self.shelf.figures(self.base)
         rate = fit.get(f"reduce_bytes_per_s.{family}")
         if rate is not None and self.accelerator.link_bidirectional_bytes_per_s:
             # The step was fitted with these, so that they belong to its other constants.

@@ -16,8 +16,10 @@ import numpy as np
 
 from planner.catalog.accelerators import Accelerator
 from planner.catalog.calibration_constants import (
+    SHIPPED,
     WIDTHS,
     Constants,
+    Shelf,
     calibration_data,
     calibration_figures,
     weights_kind,
@@ -185,7 +187,19 @@ def calibration_for(
         BadProfile: for a format without a kind of weights.
         MissingFigure: where a constant that applies is stated nowhere.
     """
-    found = Constants(engine, accelerator, weights_kind(weights_format))
+    return build_calibration(engine, accelerator, weights_format, model_type, experts, SHIPPED)
+
+
+def build_calibration(
+    engine: str,
+    accelerator: Accelerator,
+    weights_format: str,
+    model_type: str,
+    experts: bool,
+    shelf: Shelf,
+) -> Calibration:
+    """`calibration_for` with the constants of any shelf; a fit tries its values this way."""
+    found = Constants(engine, accelerator, weights_kind(weights_format), shelf)
     basis = found.basis()
     if experts and basis is Basis.CALIBRATED:
         basis = Basis.TRANSFERRED

@@ -16,6 +16,20 @@ def profile_ids(folder: str) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (profiles_folder() / folder).glob("*.yaml")))
 
 
+def profile_lines(path: str) -> list[str]:
+    """The lines of a text file of facts, its path relative to the profiles.
+
+    Raises:
+        BadProfile: where it can't be read.
+    """
+    try:
+        text = (profiles_folder() / path).read_text(encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise BadProfile("profile_unreadable", file=path, reason=reason) from error
+    return text.splitlines()
+
+
 def read_index_file() -> dict[str, list[dict[str, Any]]]:
     """Sections of the generated index ("accelerators", "models"), each a list of entries.
 

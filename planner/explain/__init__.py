@@ -12,7 +12,7 @@ from planner.evaluation import Evaluation
 from planner.explain.memory import MEMORY
 from planner.explain.parts import Context, Explanation, Term
 from planner.explain.speed import SPEED
-from planner.memory_answer import budget_of
+from planner.memory_limits import budget_of
 
 __all__ = ["BUILDERS", "Explanation", "Term", "explain"]
 

@@ -14,7 +14,7 @@ from planner.catalog.models import model_ids, model_profile
 from planner.deployment import resolve
 from planner.errors import InvalidInput, PlannerError, UnknownItem, Unsupported
 from planner.evaluation import evaluate
-from planner.memory_answer import budget_of
+from planner.memory_limits import budget_of
 from planner.quantity import Estimate
 from planner.scenario import Scenario
 from planner.speed.step import decode_step
@@ -292,11 +292,21 @@ def test_arrays_and_numbers_agree() -> None:
     deployment, people = resolve(scenario), np.array([1.0, 8.0, 64.0])
     budget = budget_of(deployment, scenario)
     over = point_of(
-        deployment, budget, input_tokens=1024.0, output_tokens=256.0, concurrency=people
+        deployment,
+        budget,
+        input_tokens=1024.0,
+        output_tokens=256.0,
+        concurrency=people,
+        max_model_len=None,
     )
     for index, users in enumerate(people):
         one = point_of(
-            deployment, budget, input_tokens=1024.0, output_tokens=256.0, concurrency=float(users)
+            deployment,
+            budget,
+            input_tokens=1024.0,
+            output_tokens=256.0,
+            concurrency=float(users),
+            max_model_len=None,
         )
         assert over.ttft_s[index] == pytest.approx(one.ttft_s)  # type: ignore[index]
         assert over.tpot_s[index] == pytest.approx(one.tpot_s)  # type: ignore[index]

@@ -1,0 +1,126 @@
+"""Measurements: runs that others published, as scenarios with what was measured and where it was read.
+
+One CSV a family under profiles/measurements. Columns that name a scenario's fields say what ran; columns with a unit say
+what was measured. Sources, with their licences, are in sources.yaml; what was left out, and why, in left-out.csv.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from planner.catalog.files import profile_lines
+from planner.catalog.loader import read_yaml
+from planner.errors import BadProfile
+
+FOLDER = "measurements"
+SPEED_FAMILIES = (
+    "serving",
+    "serving-throughput",
+    "batch",
+    "mlperf",
+    "llama-cpp",
+    "transformers",
+)
+MEMORY_FAMILIES = ("memory",)
+QUANTITIES = (
+    "tpot_s",
+    "ttft_s",
+    "prefill_s",
+    "output_tokens_per_s",
+    "total_tokens_per_s",
+    "weights_bytes",
+    "activation_bytes",
+    "kv_bytes",
+    "kv_tokens",
+    "compute_buffer_bytes",
+    "total_bytes",
+)
+ARRIVALS = ("loop", "together")
+_OWN = ("id", "source", "arrivals", "replicas", "note")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """One published run.
+
+    Attributes:
+        id: of the row, unique in its family.
+        family: the file it is in.
+        source: key of `measurement_sources`.
+        scenario: fields of the scenario as text.
+        arrivals: "loop" (each request is followed by the next) or "together" (one batch from start to end).
+        replicas: deployments that the throughput is the sum of.
+        measured: values by name of QUANTITIES, in the unit that the name ends with.
+        note: what to know about the row; "" for nothing.
+    """
+
+    id: str
+    family: str
+    source: str
+    scenario: Mapping[str, str]
+    arrivals: str
+    replicas: int
+    measured: Mapping[str, float]
+    note: str
+
+
+def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement]:
+    """The rows of one CSV text, in order.
+
+    Args:
+        lines: the text, header first.
+        family: what its rows are called.
+
+    Raises:
+        BadProfile: for a row with a quantity that isn't a positive number, none at all, or an unknown way of arriving.
+    """
+    reader = csv.DictReader(lines)
+    for row in reader:
+        key = row.get("id") or f"line {reader.line_num}"
+        measured: dict[str, float] = {}
+        for name in QUANTITIES:
+            text = row.get(name) or ""
+            if not text:
+                continue
+            try:
+                value = float(text)
+            except ValueError:
+                value = float("nan")
+            if not 0.0 < value < float("inf"):
+                raise BadProfile("measurement_not_positive", file=family, key=key, field=name)
+            measured[name] = value
+        arrivals = row.get("arrivals") or "loop"
+        replicas = row.get("replicas") or "1"
+        if not measured or arrivals not in ARRIVALS or not replicas.isdigit():
+            raise BadProfile("measurement_incomplete", file=family, key=key)
+        scenario = {
+            name: text
+            for name, text in row.items()
+            if text and name not in _OWN and name not in QUANTITIES
+        }
+        yield Measurement(
+            key,
+            family,
+            row.get("source") or "",
+            scenario,
+            arrivals,
+            int(replicas),
+            measured,
+            row.get("note") or "",
+        )
+
+
+@lru_cache(maxsize=16)
+def measurements(family: str) -> tuple[Measurement, ...]:
+    """The shipped rows of a family; raises BadProfile."""
+    return tuple(read_measurements(profile_lines(f"{FOLDER}/{family}.csv"), family))
+
+
+@lru_cache(maxsize=1)
+def measurement_sources() -> Mapping[str, Mapping[str, str]]:
+    """Title, address and licence of each source by its key; raises BadProfile."""
+    sources: Mapping[str, Mapping[str, str]] = read_yaml(f"{FOLDER}/sources.yaml")["sources"]
+    return sources

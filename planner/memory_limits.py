@@ -1,0 +1,164 @@
+"""How much a deployment holds: budgets at any workload, the most users, the longest context.
+
+Engines that take memory as they need it process all prompts of a batch together, so that activations grow with the
+batch and with its prompts and leave less for the cache. For the others the pool alone decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from planner.deployment import Deployment
+from planner.memory.budget import (
+    MemoryBudget,
+    max_concurrency,
+    max_context,
+    memory_budget,
+    over_pool,
+)
+from planner.memory.fit import fit_level
+from planner.quantity import Estimate, FloatArray, Quantity, maximum, minimum
+from planner.scenario import MAX_CONCURRENCY, Scenario
+
+GROWING = frozenset({"grow", "context"})  # policies that take what the workload needs
+SHORT = 2  # the level of `fit_level` that doesn't fit
+
+
+def budget_at(
+    deployment: Deployment,
+    *,
+    input_tokens: Quantity,
+    output_tokens: Quantity,
+    concurrency: Quantity,
+    max_model_len: int | None,
+) -> MemoryBudget:
+    """The memory budget of a deployment under any workload; floats or arrays."""
+    return memory_budget(
+        deployment.architecture,
+        deployment.stored.rank_bytes,
+        deployment.rank_layout,
+        deployment.settings,
+        deployment.parallelism,
+        deployment.usable_bytes,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        concurrency=concurrency,
+        max_model_len=max_model_len,
+        compute_bytes=deployment.compute_bytes,
+        padding_bytes=deployment.padding_bytes,
+    )
+
+
+def budget_of(deployment: Deployment, scenario: Scenario) -> MemoryBudget:
+    """The memory budget of the deployment under the scenario's workload."""
+    return budget_at(
+        deployment,
+        input_tokens=float(scenario.input_tokens),
+        output_tokens=float(scenario.output_tokens),
+        concurrency=float(scenario.concurrency),
+        max_model_len=scenario.max_model_len,
+    )
+
+
+def most_users(
+    deployment: Deployment,
+    input_tokens: Quantity,
+    output_tokens: Quantity,
+    max_model_len: int | None,
+) -> Quantity:
+    """Most sequences of this length held at once, activations counted (whole sequences); numbers or arrays."""
+
+    def budget_for(users: Quantity) -> MemoryBudget:
+        return budget_at(
+            deployment,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            concurrency=users,
+            max_model_len=max_model_len,
+        )
+
+    tokens = input_tokens + output_tokens
+    alone = budget_for(1.0)
+    most = max_concurrency(alone, tokens)
+    if deployment.settings.policy not in GROWING or alone.pool.empty:
+        return most
+    if isinstance(most, np.ndarray):
+        return _halved(budget_for, most, tokens)
+    fitting, failing = 0.0, float(most) + 1.0
+    while failing - fitting > 1.0:
+        middle = (fitting + failing) // 2.0
+        if fit_level(budget_for(middle), middle, tokens) < SHORT:
+            fitting = middle
+        else:
+            failing = middle
+    return fitting
+
+
+def _halved(
+    budget_for: Callable[[Quantity], MemoryBudget], most: FloatArray, tokens: Quantity
+) -> FloatArray:
+    fitting, failing = np.zeros_like(most), most + 1.0
+    while np.any(failing - fitting > 1.0):
+        middle = np.maximum((fitting + failing) // 2.0, 1.0)
+        holds = np.asarray(fit_level(budget_for(middle), middle, tokens)) < SHORT
+        wide = failing - fitting > 1.0
+        fitting = np.where(wide & holds, middle, fitting)
+        failing = np.where(wide & ~holds, middle, failing)
+    return fitting
+
+
+def held_estimate(deployment: Deployment, scenario: Scenario, budget: MemoryBudget) -> Estimate:
+    """Sequences of the scenario's length held at once, over the deployment; numbers or arrays over accelerators.
+
+    Where nothing is cached, what the engine takes into one step.
+    """
+    tokens = float(scenario.input_tokens + scenario.output_tokens)
+    if budget.pool.empty:
+        most = float(budget.settings.max_num_seqs * budget.replicas) + 0.0 * budget.kv_pool.mid
+        return Estimate(most, most, most, "sequences", budget.settings.basis)
+    by_pool = over_pool(budget, lambda pool: max_concurrency(budget, tokens, pool), "sequences")
+    if budget.settings.policy not in GROWING:
+        return by_pool
+    mid = most_users(
+        deployment,
+        float(scenario.input_tokens),
+        float(scenario.output_tokens),
+        scenario.max_model_len,
+    )
+    return rescaled(by_pool, minimum(mid, float(MAX_CONCURRENCY)))
+
+
+def longest_context(
+    deployment: Deployment, scenario: Scenario, budget: MemoryBudget, limit: float
+) -> Estimate:
+    """Longest sequence that all of the scenario's users can have at once (tokens), at most `limit`; numbers only."""
+    users = float(scenario.concurrency)
+    by_pool = over_pool(budget, lambda pool: max_context(budget, users, limit, pool), "tokens")
+    if budget.settings.policy not in GROWING or budget.pool.empty:
+        return by_pool
+    share = scenario.input_tokens / (scenario.input_tokens + scenario.output_tokens)
+    fitting, failing = 0.0, limit + 1.0
+    while failing - fitting > 1.0:
+        middle = (fitting + failing) // 2.0
+        candidate = budget_at(
+            deployment,
+            input_tokens=middle * share,
+            output_tokens=middle * (1.0 - share),
+            concurrency=users,
+            max_model_len=None,
+        )
+        if fit_level(candidate, users, middle) < SHORT:
+            fitting = middle
+        else:
+            failing = middle
+    return rescaled(by_pool, fitting)
+
+
+def rescaled(by_pool: Estimate, mid: Quantity) -> Estimate:
+    """The relative range that the pool gives, in whole units, around a middle that counts what grows beside it."""
+    base = maximum(by_pool.mid, 1e-300)  # an empty pool has an empty range
+    low = minimum(mid * by_pool.low / base // 1.0, mid)
+    high = maximum(mid * by_pool.high / base // 1.0, mid)
+    return Estimate(low, mid, high, by_pool.unit, by_pool.basis)
