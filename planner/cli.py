@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,9 @@ INTEGERS = (
 REALS = ("gpu_memory_gib", "gpu_memory_utilization")
 TEXTS = ("engine", "engine_version", "weights", "kv", "dtype")
 HELP = {
-    "model": "catalogue id or alias, path to a config.json or a folder holding one, or - for JSON on standard input",
+    "model": "catalogue id or alias; path to a config.json, a GGUF, a safetensors file or index, or a folder holding "
+    "one; or - for JSON on standard input",
+    "hub": "fetch the model from the Hugging Face Hub: its config.json and its files' headers, nothing else",
     "gpu": "accelerator id or alias (python -m planner gpus)",
     "gpus": "how many GPUs (default 1)",
     "tp": "tensor-parallel degree (default gpus / (pp · dp))",
@@ -52,6 +54,7 @@ HELP = {
 
 def _add_scenario_flags(parser: argparse.ArgumentParser, *, gpu: bool) -> None:
     parser.add_argument("--model", required=True, help=HELP["model"])
+    parser.add_argument("--hub", action="store_true", help=HELP["hub"])
     if gpu:
         parser.add_argument("--gpu", required=True, help=HELP["gpu"])
     for name in (*INTEGERS, *REALS, *TEXTS):
@@ -113,26 +116,52 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def model_reference(text: str) -> dict[str, Any]:
-    """What `--model` means: `-` is JSON on standard input, an existing path is a configuration, the rest an id.
+def model_reference(
+    text: str, *, hub: bool = False, tell: Callable[[Note], None] | None = None
+) -> dict[str, Any]:
+    """What `--model` means: `-` is JSON on standard input, a path is a model on this computer, the rest an id.
+
+    Args:
+        hub: the id is one of the Hugging Face Hub's, to be fetched from there.
+        tell: told what to know about what was fetched.
 
     Returns:
-        `{"model": …}` for an id, with `"config"` beside it for a configuration.
+        `{"model": …}` for a catalogue id, with `"config"` beside it for a configuration, which carries what the
+        model's files hold where their headers were read.
 
     Raises:
-        InvalidConfig: where the input isn't a model configuration.
+        InvalidConfig, InvalidInput: where the input isn't a model.
+        Unreachable: where the Hub doesn't give it.
     """
-    from planner.architecture.read_config import MAX_BYTES, parse_config, read_config_path
+    from planner.architecture.checkpoint.local import is_model_path, read_model_path
+    from planner.architecture.read_config import MAX_BYTES, parse_config
 
     if text == "-":
         return {
             "model": "stdin",
             "config": parse_config(sys.stdin.buffer.read(MAX_BYTES + 1)),
         }
-    path = Path(text)
-    if text.endswith(".json") or (path / "config.json").is_file():
-        return {"model": text, "config": read_config_path(path)}
+    if hub:
+        from planner.architecture.hub import fetch_model
+
+        fetched = fetch_model(text)
+        if tell is not None:
+            if fetched.from_cache:
+                told: dict[str, object] = {"model": text, "date": f"{fetched.fetched_at:%Y-%m-%d}"}
+                tell(Note("hub_from_cache", told))
+            if fetched.headers_missing:
+                tell(Note("hub_headers_unread", {"model": text}))
+        return {"model": text, "config": fetched.configuration()}
+    if is_model_path(text):
+        return {"model": text, "config": read_model_path(text)}
     return {"model": text}
+
+
+def _model(arguments: argparse.Namespace, language: str) -> dict[str, Any]:
+    def tell(note: Note) -> None:
+        print(say_note(note, language), file=sys.stderr)
+
+    return model_reference(arguments.model, hub=arguments.hub, tell=tell)
 
 
 def scenario_values(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -157,7 +186,7 @@ def run_estimate(arguments: argparse.Namespace, language: str) -> int:
     from planner.scenario import Scenario
     from planner.text_report import estimate_text
 
-    values = scenario_values(arguments) | model_reference(arguments.model) | {"gpu": arguments.gpu}
+    values = scenario_values(arguments) | _model(arguments, language) | {"gpu": arguments.gpu}
     evaluation = evaluate(Scenario.parse(values))
     if arguments.json:
         _print_json(evaluation_json(evaluation, lambda note: say_note(note, language)))
@@ -189,7 +218,7 @@ def run_fit(arguments: argparse.Namespace, language: str) -> int:
     from planner.compare.holding import holding_json, holding_options
     from planner.ui.holding_text import holding_text
 
-    values = scenario_values(arguments) | model_reference(arguments.model)
+    values = scenario_values(arguments) | _model(arguments, language)
     options = holding_options(
         values,
         accelerators=arguments.gpu,

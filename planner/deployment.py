@@ -9,9 +9,18 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 
+from planner.allowed import (
+    COMPUTE_BYTES,
+    cache_notes,
+    dominant_format,
+    format_notes,
+    padding_of,
+    resolve_parallelism,
+)
 from planner.architecture.cache import CacheLayout, cache_bytes, cache_layout
+from planner.architecture.checkpoint.sizes import CheckpointBytes, checkpoint_of
 from planner.architecture.resolve import architecture_from_config, architecture_of
-from planner.architecture.spec import Architecture, Attention, LatentAttention
+from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator, accelerator
 from planner.catalog.calibrations import Calibration, calibration_for
 from planner.catalog.engines import (
@@ -23,18 +32,15 @@ from planner.catalog.engines import (
     require_support,
     with_overrides,
 )
-from planner.catalog.formats import KVFormat, kv_format, resolve_dtype, supported, weight_format
+from planner.catalog.formats import KVFormat, kv_format, resolve_dtype, weight_format
 from planner.catalog.models import model_profile
-from planner.errors import InvalidInput, Note, Unsupported
-from planner.memory.weights import StoredWeights, pipeline_stages, stored_weights
+from planner.errors import InvalidInput, Note
+from planner.memory.checkpoint import own_format, weights_by_checkpoint
+from planner.memory.weights import StoredWeights, pipeline_stages
 from planner.quantity import GIB, Basis
 from planner.scenario import Parallelism, Scenario
 from planner.speed.work import Hardware, Work, hardware_of, product_dtypes, work
 
-COMPUTE_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp32": 4.0}
-PADS_MXFP4 = frozenset(
-    {"vllm", "sglang"}
-)  # vLLM's log of gpt-oss-120b: 65.97 GiB loaded of a 60.77 GiB file
 TYPICAL_TOKENS = 4096.0  # where stages of a pipeline are compared for the heaviest cache
 
 
@@ -46,6 +52,7 @@ class Model:
         stand_in_for: the name asked for where the catalogue only has the nearest, else "".
         profile: stem of its profile file; "" for a pasted configuration.
         notes: what to know about its configuration.
+        checkpoint: what its files hold, where their headers were read.
     """
 
     id: str
@@ -54,6 +61,7 @@ class Model:
     profile: str = ""
     stand_in_for: str = ""
     notes: tuple[Note, ...] = ()
+    checkpoint: CheckpointBytes | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,9 +151,15 @@ def resolve_model(name: str, config_text: str | None) -> Model:
         UnknownItem, InvalidConfig, UnsupportedArchitecture: as their names say.
     """
     if config_text is not None:
-        architecture = architecture_from_config(json.loads(config_text))
+        config = json.loads(config_text)
+        architecture = architecture_from_config(config)
         shown = name or architecture.model_type
-        return Model(shown, shown.rstrip("/").rpartition("/")[2] or shown, architecture)
+        return Model(
+            shown,
+            shown.rstrip("/").rpartition("/")[2] or shown,
+            architecture,
+            checkpoint=checkpoint_of(config),
+        )
     if not name:
         raise InvalidInput("scenario_missing", field="model")
     profile = model_profile(name)
@@ -182,23 +196,25 @@ def _resolve(
     card = accelerator(gpu)
     warnings, assumptions = _about_model(model), list(model.notes)
     assumptions.extend(Note(code) for code in architecture.notes)
-    format_id = weight_format(weights).id
+    format_id = own_format(model.checkpoint, weight_format(weights).id)
     if engine_name is None:
         chosen = engine(default_engine(_format_hint(format_id, architecture), card))
         assumptions.append(Note("engine_default", {"engine": chosen.name}))
     else:
         chosen = engine(engine_name)
     require_support(chosen.id, card, engine_version)
-    parallelism = _parallelism(chosen, degrees, architecture)
+    parallelism = resolve_parallelism(chosen, degrees, architecture)
     dtype, dtype_notes = resolve_dtype(
         dtype_name, architecture.dtype, card, chosen.id, model_type=architecture.model_type
     )
     warnings.extend(dtype_notes)
-    stored = stored_weights(architecture, format_id, parallelism, dtype, include_mtp=include_mtp)
-    warnings.extend(_check_formats(stored, chosen, card))
+    stored = weights_by_checkpoint(
+        architecture, model.checkpoint, format_id, parallelism, dtype, include_mtp=include_mtp
+    )
+    warnings.extend(format_notes(stored, chosen, card))
     assumptions.extend(stored.notes)
     cache_format = kv_format(kv, dtype, stored.kv_scheme)
-    warnings.extend(_check_kv(cache_format, chosen, card))
+    warnings.extend(cache_notes(cache_format, chosen, card))
     usable, usable_basis = card.memory_usable_bytes, card.memory_usable.basis
     if gpu_memory_gib is not None:
         usable, usable_basis = gpu_memory_gib * GIB, Basis.EXACT
@@ -224,7 +240,7 @@ def _resolve(
         max_num_batched_tokens=batched,
         block_size=block,
     )
-    padding = _padding_bytes(stored, chosen, card)
+    padding = padding_of(stored, chosen, card)
     if padding:
         assumptions.append(Note("mxfp4_experts_padded", {"bytes": padding}))
     compute_bytes = COMPUTE_BYTES[dtype]
@@ -257,9 +273,10 @@ def _resolve(
         calibration=calibration_for(
             chosen.id,
             card,
-            _dominant_format(stored),
+            dominant_format(stored),
             model_type=architecture.model_type,
             experts=bool(stored.experts),
+            version=settings.version,
         ),
         padding_bytes=padding,
         warnings=tuple(warnings),
@@ -267,14 +284,15 @@ def _resolve(
     )
 
 
-def calibration_key(deployment: Deployment) -> tuple[str, Accelerator, str, str, bool]:
-    """What a deployment's calibration is chosen by: engine, card, dominant format, model type, routed experts."""
+def calibration_key(deployment: Deployment) -> tuple[str, Accelerator, str, str, bool, str]:
+    """What a deployment's calibration is chosen by: engine, card, format, model type, routed experts, version."""
     return (
         deployment.engine.id,
         deployment.accelerator,
-        _dominant_format(deployment.stored),
+        dominant_format(deployment.stored),
         deployment.architecture.model_type,
         bool(deployment.stored.experts),
+        deployment.settings.version,
     )
 
 
@@ -292,86 +310,6 @@ def _format_hint(format_id: str, architecture: Architecture) -> str:
     ):
         return "nf4"
     return format_id
-
-
-def _parallelism(
-    chosen: EngineProfile,
-    degrees: tuple[int | None, int | None, int | None, int | None, int | None],
-    architecture: Architecture,
-) -> Parallelism:
-    """Degrees with the engine's defaults, checked against what the engine and the model allow."""
-    gpus, tp, pp, ep, dp = degrees
-    if chosen.split == "layers" and tp is None and pp is None and (dp or 1) == 1:
-        tp, pp = 1, gpus or 1
-    parallelism = Parallelism.resolve(gpus, tp, pp, ep, dp)
-    for kind, degree in (
-        ("tensor", parallelism.tp),
-        ("pipeline", parallelism.pp),
-        ("expert", parallelism.ep),
-        ("data", parallelism.dp),
-    ):
-        # Layers spread over cards one after another are this engine's own way, whatever it calls it.
-        own_way = kind == "pipeline" and chosen.split == "layers"
-        if degree > 1 and kind not in chosen.parallelism and not own_way:
-            raise Unsupported(
-                "parallelism_unsupported", field=f"{kind[0]}p", engine=chosen.name, kind=kind
-            )
-    if parallelism.tp > 1:
-        for kind_of_layer in architecture.layer_kinds:
-            for mixer in kind_of_layer.mixers:
-                if isinstance(mixer, Attention | LatentAttention) and mixer.heads % parallelism.tp:
-                    raise InvalidInput(
-                        "heads_not_divisible", field="tp", heads=mixer.heads, tp=parallelism.tp
-                    )
-    return parallelism
-
-
-def _dominant_format(stored: StoredWeights) -> str:
-    """The format that most bytes are in: the quantised one where there are several."""
-    return next((name for name in stored.formats if name not in COMPUTE_BYTES), stored.formats[0])
-
-
-def _check_formats(stored: StoredWeights, chosen: EngineProfile, card: Accelerator) -> list[Note]:
-    notes = []
-    for name in stored.formats:
-        support = supported(weight_format(name), chosen.id, card)
-        if not support.ok:
-            raise Unsupported(
-                "format_unsupported",
-                field="weights",
-                format=name,
-                engine=chosen.name,
-                accelerator=card.name,
-                nearest=support.nearest_format or "",
-            )
-        if support.note:
-            notes.append(Note(support.note, {"format": name, "kernel": support.kernel}))
-    return notes
-
-
-def _padding_bytes(stored: StoredWeights, chosen: EngineProfile, card: Accelerator) -> float:
-    if not stored.padding_rank_bytes or chosen.id not in PADS_MXFP4:
-        return 0.0
-    kernel = supported(weight_format("mxfp4"), chosen.id, card).kernel
-    return stored.padding_rank_bytes.get(kernel, 0.0)
-
-
-def _check_kv(format_: KVFormat, chosen: EngineProfile, card: Accelerator) -> list[Note]:
-    support = supported(format_, chosen.id, card)
-    if not support.ok:
-        raise Unsupported(
-            "kv_format_unsupported",
-            field="kv",
-            format=format_.id,
-            engine=chosen.name,
-            accelerator=card.name,
-            nearest=support.nearest_format or "",
-        )
-    return (
-        [Note(support.note, {"format": format_.id, "kernel": support.kernel})]
-        if support.note
-        else []
-    )
 
 
 def _layouts(

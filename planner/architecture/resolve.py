@@ -61,7 +61,8 @@ def _wrapped(keys: Keys, model_type: str, wrapper: Wrapper) -> Architecture:
             text[name] = keys.config[name]
     # The wrapper says whether there's a head; its section may name a base class.
     text["architectures"] = keys.config.get("architectures")
-    levels = [level for level in (keys, section) if level.has("tie_word_embeddings")]
+    said_by = (keys,) if wrapper.outer_ties else (keys, section)
+    levels = [level for level in said_by if level.has("tie_word_embeddings")]
     # Saved on either level, by version; tied where one says so.
     text["tie_word_embeddings"] = (
         any(level.flag("tie_word_embeddings") for level in levels) if levels else wrapper.tied

@@ -21,7 +21,7 @@ from planner.architecture.tower_blocks import (
     table,
     text_width,
 )
-from planner.architecture.tower_vision import PER_TILE
+from planner.architecture.tower_vision import PER_TILE, pooling_head
 
 _VISION = Part.VISION
 
@@ -262,6 +262,8 @@ def lfm2_vl(keys: Keys) -> tuple[Tower, ...]:
         *norm("final_norm", width, kind="layer", part=_VISION),
         *connector,
     )
+    if vision.flag("vision_use_head", default=False):
+        weights += pooling_head(width, wide)
     if keys.flag("projector_use_layernorm", default=True):
         weights += norm("projector_norm", merged, kind="layer", part=Part.PROJECTOR)
     seen = (512 // patch) ** 2

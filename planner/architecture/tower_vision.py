@@ -50,12 +50,12 @@ def siglip_encoder(vision: Keys) -> Encoder:
         *norm("final_norm", width, kind="layer", part=_VISION),
     )
     if vision.flag("vision_use_head", default=True):
-        weights += _pooling_head(width, wide)
+        weights += pooling_head(width, wide)
     flops = encoder_flops(stack, count, layers=layers, attention_width=width)
     return Encoder(weights, width, count, flops + linear_flops(embedding) * count)
 
 
-def _pooling_head(width: int, wide: int) -> Weights:
+def pooling_head(width: int, wide: int) -> Weights:
     """Attention of one learned query over all positions, whose input projections are one bare parameter."""
     return (
         *vector("pooling_query", _VISION, width),

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pkgutil import resolve_name
 from typing import Any
 
-from planner.architecture import tower_audio, tower_dynamic, tower_remote, tower_vision
+from planner.architecture import (
+    tower_audio,
+    tower_dynamic,
+    tower_families,
+    tower_remote,
+    tower_vision,
+)
 from planner.architecture.keys import Keys
 from planner.architecture.spec import Tower
 
@@ -82,10 +89,14 @@ def towers_of(config: Mapping[str, Any]) -> Towers:
         InvalidConfig: where a key of a tower's section is missing or wrong.
     """
     keys = Keys(config)
-    family = _FAMILIES.get(keys.text("model_type", default="none"))
-    if family is None:
+    model_type = keys.text("model_type", default="none")
+    if model_type in tower_families.FAMILIES:
+        name, section = tower_families.FAMILIES[model_type]
+        build: Callable[[Keys], Towers] = resolve_name(f"planner.architecture.{name}")
+    elif model_type in _FAMILIES:
+        build, section = _FAMILIES[model_type]
+    else:
         return ()
-    build, section = family
     if section and keys.optional_section(section) is None:
         return ()
     return build(keys)

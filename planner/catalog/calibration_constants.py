@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -26,11 +27,15 @@ WIDTHS = {
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorClass:
-    """An accelerator class: how its members are found, and what it is worth."""
+    """An accelerator class: how its members are found, and what it is worth.
+
+    `as_fitted`: a card of it that no fit covers takes what the fit found on others, in parts of its own rates.
+    """
 
     name: str
     basis: Basis
     host: str
+    as_fitted: bool
 
 
 @lru_cache(maxsize=64)
@@ -94,7 +99,9 @@ def accelerator_class(accelerator: Accelerator) -> AcceleratorClass:
     if chosen is None:
         chosen = next(name for name, rule in classes.items() if _matches(rule, accelerator))
     rule = classes[chosen]
-    return AcceleratorClass(chosen, Basis[rule["basis"].upper()], rule["host"])
+    return AcceleratorClass(
+        chosen, Basis[rule["basis"].upper()], rule["host"], bool(rule.get("as_fitted", False))
+    )
 
 
 def _matches(rule: Mapping[str, Any], accelerator: Accelerator) -> bool:
@@ -107,6 +114,14 @@ def _matches(rule: Mapping[str, Any], accelerator: Accelerator) -> bool:
         and accelerator.architecture.startswith(architectures)
         and accelerator.accelerator_class in rule.get("classes", (accelerator.accelerator_class,))
     )
+
+
+def _before(version: str, limit: str) -> bool:
+    """Whether a version lies below a limit; a rule without a limit takes any version, one with a limit no unknown."""
+    if not limit:
+        return True
+    numbers = [tuple(int(n) for n in re.findall(r"\d+", text)[:3]) for text in (version, limit)]
+    return bool(numbers[0]) and numbers[0] < numbers[1]
 
 
 def weights_kind(weights_format: str) -> str:
@@ -144,7 +159,12 @@ class Constants:
     """The constants that apply, most specific first, in parts of the catalogue's own rates."""
 
     def __init__(
-        self, engine: str, accelerator: Accelerator, kind: str, shelf: Shelf = SHIPPED
+        self,
+        engine: str,
+        accelerator: Accelerator,
+        kind: str,
+        shelf: Shelf = SHIPPED,
+        version: str = "",
     ) -> None:
         self.accelerator = accelerator
         self.shelf = shelf
@@ -152,23 +172,32 @@ class Constants:
         self.weights_kind = kind
         stated = {"engine": engine, "weights": kind}
         rules = calibration_data("index")["rules"]
-        rule = next(r for r in rules if all(r.get(key, of) == of for key, of in stated.items()))
+        rule = next(
+            r
+            for r in rules
+            if all(r.get(key, of) == of for key, of in stated.items())
+            and _before(version, str(r.get("before", "")))
+        )
         self.file = str(rule["use"])
         self.kind = str(calibration_data(self.file)["kind"])
-        self.base = str(calibration_data(self.file).get("base", self.file))
+        chain = [self.file]
+        while (base := str(calibration_data(chain[-1]).get("base", chain[-1]))) != chain[-1]:
+            chain.append(base)
+        self.base = chain[-1]
         prefix = f"{self.group.name}."
-        own = Level(self.shelf.figures(self.file), "", self._covered(self.file), True)
-        own_class = Level(self.shelf.figures(self.file), prefix, None, True)
-        by_class = Level(self.shelf.figures("accelerator-classes"), prefix, None, False)
-        base = Level(self.shelf.figures(self.base), "", self._covered(self.base), True)
+        plain = [Level(shelf.figures(file), "", self._covered(file), True) for file in chain]
+        by_class = Level(shelf.figures("accelerator-classes"), prefix, None, False)
         self.levels: tuple[Level, ...]
         if self.kind != "continuous":
-            self.levels = (own_class, own, by_class, base)
-        elif own.covered is not None:
-            self.levels = (own, base)
+            own_class = Level(plain[0].figures, prefix, None, True)
+            self.levels = (own_class, plain[0], by_class, *plain[1:])
+        elif self.fitted or self.group.as_fitted:
+            # A generation's other cards, and its kernels, are those of the fit.
+            of_class = [Level(level.figures, prefix, level.covered, True) for level in plain]
+            self.levels = tuple(x for pair in zip(of_class, plain, strict=True) for x in pair)
         else:
             # What a GPU reaches is its class's where no fit covers it; what an engine costs on the host is its own.
-            self.levels = (by_class, own, base)
+            self.levels = (by_class, *plain)
 
     def _covered(self, file: str) -> Mapping[str, Any] | None:
         return self.shelf.covered(file, self.accelerator.id)
@@ -187,6 +216,13 @@ class Constants:
 
     def value(self, key: str) -> float:
         found = self.find(key)
+        if found is None:
+            raise MissingFigure(self.file, key)
+        return found[0].value
+
+    def by_kind(self, key: str) -> float:
+        """A constant stated for the kind of weights, or else for all kinds; raises MissingFigure."""
+        found = self.find(f"{key}.{self.weights_kind}") or self.find(key)
         if found is None:
             raise MissingFigure(self.file, key)
         return found[0].value
@@ -212,7 +248,9 @@ class Constants:
         key = f"weights.{self.weights_kind}"
         base = self.shelf.figures(self.base)
         for level in self.levels:
-            figure = level.figures.get(level.prefix + ("weights" if level.prefix else key))
+            figure = level.figures.get(level.prefix + key)
+            if figure is None and level.prefix:
+                figure = level.figures.get(level.prefix + "weights")
             if figure is None:
                 continue
             ratio = self.bandwidth_ratio(level)
@@ -224,8 +262,9 @@ class Constants:
     def expert_weights(self) -> float:
         """Part of the bandwidth for routed experts: what a class reaches with plain weights, or the fit's own."""
         for level in self.levels:
-            key = "weights" if level.prefix else "expert_weights"
-            figure = level.figures.get(level.prefix + key)
+            plain = "weights" if level.prefix else "expert_weights"
+            figure = level.figures.get(f"{level.prefix}expert_weights.{self.weights_kind}")
+            figure = figure or level.figures.get(level.prefix + plain)
             if figure is not None:
                 return min(1.0, figure.value * self.bandwidth_ratio(level))
         raise MissingFigure(self.file, "expert_weights")
@@ -278,7 +317,8 @@ class Constants:
                 return self.group.basis
             entry = self.find(f"weights.{self.weights_kind}")
             stated = entry[0].basis if entry else Basis.ASSUMED
-            return max(Basis.CALIBRATED, stated)
+            seen = (self._covered(self.file) or {}).get("rows", 1)
+            return max(Basis.CALIBRATED if seen else Basis.TRANSFERRED, stated)
         if self.kind == "slots":
             return max(Basis.TRANSFERRED, self.weights().basis)
         host = self.find(f"host_layer_s.{self.group.host}.{self.host_kind}")

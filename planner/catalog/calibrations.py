@@ -28,9 +28,12 @@ from planner.catalog.loader import require
 from planner.errors import MissingFigure
 from planner.quantity import Basis, Quantity
 
-DIRECT = ("step_s", "sequence_s", "experts", "imbalance", "pipeline")
+DIRECT = ("step_s", "sequence_s", "imbalance", "pipeline")
 PREFILL = ("prefill_sequence_s", "prefill_steps", "prefill_interference")
-EAGER = ("cache_traffic", "dequantise_flops", "host_dequantise", "host_expert_layer_s")
+EAGER = (
+    "prefill_wave", "cache_traffic", "cache_repeats", "latent_layer_s", "indexed_layer_s", "dequantise_flops",
+    "host_dequantise", "host_expert_layer_s",
+)  # fmt: skip
 NEUTRAL = {"cache_traffic": 1.0, "dequantise_flops": 165.0, "host_dequantise": 1.0}
 
 
@@ -65,7 +68,8 @@ class Calibration:
         head_every_token: the fit charges the output head to prompt tokens that share a step with decoding.
         order: p of the norm that joins compute and weight-reading time.
         step_s, layer_s, sequence_s: fixed time of a step, of each layer in it, of each sequence in it (s);
-            expert_layer_s comes on top in layers with routed experts.
+            expert_layer_s comes on top in layers with routed experts, latent_layer_s in those with latent attention,
+            indexed_layer_s in those with an indexer beside it.
         compute, prefill: parts of the peak in a step and over a whole prompt, by dtype group of WIDTHS.
         weights, expert_weights, cache: parts of the bandwidth for weights, those of routed experts, and the cache.
         attention, prefill_attention: parts of the peak for attention in a step and over a whole prompt.
@@ -76,10 +80,12 @@ class Calibration:
         pipeline_latency_s, pipeline_fraction: of sending activations to the next stage.
         prefill_layer_s, prefill_sequence_s, prefill_steps, prefill_interference: host time to the first token per
             layer, per running sequence, in decode steps, and per other prompt in flight; prefill_expert_layer_s comes
-            on top in layers with routed experts.
+            on top in layers with routed experts. prefill_wave: of the other running sequences' prompts, how many are
+            read first because requests of one length start together.
         host_layer_s: eager execution: host time per layer (0 where graphs hide it); host_dequantise multiplies it
             when weights are unpacked first; host_expert_layer_s comes on top of it in layers with experts.
-        cache_traffic: bytes moved for each byte of cache read.
+        cache_traffic: bytes moved for each byte of cache read; cache_repeats: more of them for each query head that
+            shares a key-value head, where keys and values are repeated before they are read.
         dequantise_flops: fp32 operations' worth of time to unpack an element.
     """
 
@@ -94,6 +100,8 @@ class Calibration:
     step_s: Quantity
     layer_s: Quantity
     expert_layer_s: Quantity
+    latent_layer_s: Quantity
+    indexed_layer_s: Quantity
     sequence_s: Quantity
     compute: Mapping[str, Quantity]
     prefill: Mapping[str, Quantity]
@@ -117,10 +125,12 @@ class Calibration:
     prefill_sequence_s: Quantity
     prefill_steps: Quantity
     prefill_interference: Quantity
+    prefill_wave: Quantity
     host_layer_s: Quantity
     host_dequantise: Quantity
     host_expert_layer_s: Quantity
     cache_traffic: Quantity
+    cache_repeats: Quantity
     dequantise_flops: Quantity
 
     def efficiency(self, dtype: str, *, prefill: bool = False) -> Quantity:
@@ -136,16 +146,14 @@ class Calibration:
         return value
 
 
-def _band(basis: Basis, what: str, *, known: bool, experts: bool) -> tuple[float, float]:
+def _band(kind: str, basis: Basis, what: str, *, known: bool, experts: bool) -> tuple[float, float]:
+    """The range that held-out rows of this kind of engine, model and basis gave, or the nearest that is stated."""
     figures = calibration_figures("index")
     group = basis.label if known or basis is not Basis.CALIBRATED else "other-model"
-    if f"{group}.{what}.low" not in figures:
-        group = basis.label
-    low, high = figures[f"{group}.{what}.low"].value, figures[f"{group}.{what}.high"].value
-    if experts and what == "tpot":
-        low = min(low, figures["experts.tpot.low"].value)
-        high = max(high, figures["experts.tpot.high"].value)
-    return low, high
+    model = "experts" if experts else "dense"
+    names = (f"{kind}.{group}.{model}.{what}", f"{kind}.{group}.{what}", f"{group}.{what}")
+    name = next((name for name in names if f"{name}.low" in figures), f"{basis.label}.{what}")
+    return figures[f"{name}.low"].value, figures[f"{name}.high"].value
 
 
 def _fit(file: str, base: str) -> Fit:
@@ -172,6 +180,7 @@ def calibration_for(
     *,
     model_type: str = "",
     experts: bool = False,
+    version: str = "",
 ) -> Calibration:
     """The constants of an engine on an accelerator for a format of weights.
 
@@ -181,13 +190,16 @@ def calibration_for(
         engine: engine id ("vllm", "sglang", "tensorrt-llm", "transformers", "llama.cpp").
         weights_format: format id as stored ("bf16", "fp8", "nf4", "gguf:Q4_K_M").
         model_type: as in config.json; families that the fit has seen get the narrow range.
-        experts: a mixture of experts, which no fit covers.
+        experts: a mixture of experts.
+        version: of the engine; "" for the newest.
 
     Raises:
         BadProfile: for a format without a kind of weights.
         MissingFigure: where a constant that applies is stated nowhere.
     """
-    return build_calibration(engine, accelerator, weights_format, model_type, experts, SHIPPED)
+    return build_calibration(
+        engine, accelerator, weights_format, model_type, experts, version, SHIPPED
+    )
 
 
 def build_calibration(
@@ -196,15 +208,14 @@ def build_calibration(
     weights_format: str,
     model_type: str,
     experts: bool,
+    version: str,
     shelf: Shelf,
 ) -> Calibration:
     """`calibration_for` with the constants of any shelf; a fit tries its values this way."""
-    found = Constants(engine, accelerator, weights_kind(weights_format), shelf)
+    found = Constants(engine, accelerator, weights_kind(weights_format), shelf, version)
     basis = found.basis()
-    if experts and basis is Basis.CALIBRATED:
-        basis = Basis.TRANSFERRED
     families = calibration_data(found.file).get("fitted_on", {}).get("model_types", ())
-    known = model_type in families and not experts
+    known = model_type in families
     latencies, parts = found.reduce()
     table = calibration_figures("collectives")
     host = 0.0
@@ -220,8 +231,8 @@ def build_calibration(
         id=found.file,
         kind=found.kind,
         basis=basis,
-        tpot_band=_band(basis, "tpot", known=known, experts=experts),
-        ttft_band=_band(basis, "ttft", known=known, experts=experts),
+        tpot_band=_band(found.kind, basis, "tpot", known=known, experts=experts),
+        ttft_band=_band(found.kind, basis, "ttft", known=known, experts=experts),
         fit=_fit(found.file, found.base),
         head_every_token=convention["head"] == "every_token",
         order=float(convention["norm"]),
@@ -232,6 +243,7 @@ def build_calibration(
         cache=found.cache(),
         attention=found.value("attention"),
         prefill_attention=found.prefill_attention(),
+        experts=found.by_kind("experts"),
         layer_s=found.value("layer_s"),
         expert_layer_s=found.optional(f"expert_layer_s.{found.weights_kind}", 0.0),
         prefill_layer_s=found.value("prefill_layer_s"),

@@ -30,6 +30,16 @@ def profile_lines(path: str) -> list[str]:
     return text.splitlines()
 
 
+def write_profile(path: str, text: str) -> None:
+    """Writes a file of facts, its path relative to the profiles."""
+    (profiles_folder() / path).write_text(text, encoding="utf-8")
+
+
+def remove_profile(path: str) -> None:
+    """Removes a file of facts, where it is there."""
+    (profiles_folder() / path).unlink(missing_ok=True)
+
+
 def read_index_file() -> dict[str, list[dict[str, Any]]]:
     """Sections of the generated index ("accelerators", "models"), each a list of entries.
 

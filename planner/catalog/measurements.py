@@ -1,7 +1,7 @@
 """Measurements: runs that others published, as scenarios with what was measured and where it was read.
 
-One CSV a family under profiles/measurements. Columns that name a scenario's fields say what ran; columns with a unit say
-what was measured. Sources, with their licences, are in sources.yaml; what was left out, and why, in left-out.csv.
+One CSV a family under profiles/measurements. Columns that name a scenario's fields say what ran; columns with a unit
+say what was measured. Sources, with their licences, are in sources.yaml; what was left out, and why, in left-out.csv.
 """
 
 from __future__ import annotations

@@ -233,6 +233,76 @@ def _held(context: Context) -> Explanation:
     )
 
 
+def _longest(context: Context) -> Explanation:
+    memory, scenario = context.evaluation.memory, context.evaluation.scenario
+    pool, users = float(context.budget.kv_pool_bytes), float(scenario.concurrency)
+    longest = float(memory.max_context_tokens.mid)
+    layout = context.deployment.rank_layout
+    return explanation_of(
+        "max_context_tokens",
+        f"max S :  u · ({_cache_formula(layout)} + s) ≤ pool,  S ≤ S_max",
+        "{users:count} · KV({longest:count}) ≤ {pool:gib}",
+        [
+            Term("u", "term.users", users, "count"),
+            Term("pool", "figure.kv_pool_bytes_per_gpu", pool, "gib"),
+            Term(
+                "S_max",
+                "term.model_limit",
+                float(context.deployment.architecture.max_context_tokens),
+                "count",
+            ),
+            *_cache_terms(layout, longest),
+        ],
+        engine_sources(context.deployment),
+        users=users,
+        longest=longest,
+        pool=pool,
+    )
+
+
+def _tokens_held(context: Context) -> Explanation:
+    memory = context.evaluation.memory
+    held = memory.kv_pool_tokens
+    pool = float(context.budget.kv_pool_bytes)
+    return explanation_of(
+        "kv_pool_tokens",
+        "pool / (KV + s) · S",
+        "{pool:gib} → {held:count}",
+        [
+            Term("pool", "figure.kv_pool_bytes_per_gpu", pool, "gib"),
+            *_cache_terms(context.deployment.rank_layout, context.tokens),
+        ],
+        engine_sources(context.deployment),
+        pool=pool,
+        held=float(held.mid) if held else 0.0,
+    )
+
+
+def _usable(context: Context) -> Explanation:
+    card = context.deployment.accelerator
+    sold = card.memory_sold_bytes
+    return explanation_of(
+        "usable_bytes_per_gpu",
+        "M",
+        "{usable:gib}",
+        [Term("M_0", "term.memory_sold", sold, "bytes")],
+        accelerator_sources(context.deployment, "memory_usable_bytes", "memory_sold_bytes"),
+        usable=context.deployment.usable_bytes,
+    )
+
+
+def _state(context: Context) -> Explanation:
+    layout = context.deployment.model_layout
+    return explanation_of(
+        "state_bytes_per_sequence",
+        "s = Σ elements · bytes",
+        "{state:bytes}",
+        [Term("s", "term.state", layout.constant_bytes, "bytes")],
+        model_sources(context.deployment),
+        state=layout.constant_bytes,
+    )
+
+
 MEMORY: dict[str, Callable[[Context], Explanation]] = {
     "weights_bytes": _weights,
     "weights_bytes_per_gpu": _weights,
@@ -243,4 +313,8 @@ MEMORY: dict[str, Callable[[Context], Explanation]] = {
     "kv_bytes_per_sequence": _per_sequence,
     "needed_bytes_per_gpu": _needed,
     "max_concurrency": _held,
+    "max_context_tokens": _longest,
+    "kv_pool_tokens": _tokens_held,
+    "usable_bytes_per_gpu": _usable,
+    "state_bytes_per_sequence": _state,
 }

@@ -72,6 +72,10 @@ FAMILIES: dict[str, Traits] = {
         positions_offset=2,
         dtype="float32",
     ),
+    # Full attention unless `layer_types` says otherwise.
+    "cohere_compass_text": replace(
+        DENSE["cohere2"], windows=windows.by_layer_type(4096, windows.all_full)
+    ),
     "cosmos3_edge_text": Traits(
         kv_heads=8,
         head_dim=128,
@@ -89,6 +93,7 @@ FAMILIES: dict[str, Traits] = {
     ),
     "glm4v_text": Traits(kv_heads=2, max_positions=32768, qkv_bias=True, norms=4),
     "glm_ocr_text": Traits(kv_heads=8, max_positions=131072, norms=4),
+    "granite4_vision_text": replace(DENSE["granite"], qkv_bias=BIAS),
     "granite_docling_text": replace(DENSE["granite"], kv_heads=4, max_positions=32768, tied=True),
     "hunyuan_vl_text": replace(DENSE["hunyuan_v1_dense"], tied=True),
     "kosmos_2_text_model": _KOSMOS,
@@ -102,7 +107,7 @@ FAMILIES: dict[str, Traits] = {
         output_bias=_USE_BIAS,
         mlp_bias=_USE_BIAS,
     ),
-    "phi4_multimodal": Traits(kv_heads=8, max_positions=131072, windows=windows.uniform(None)),
+    "phi4_multimodal_text": Traits(kv_heads=8, max_positions=131072, windows=windows.uniform(None)),
     "qwen2_5_omni_text": Traits(
         kv_heads=4,
         max_positions=32768,

@@ -117,7 +117,9 @@ def alias(keys: Keys) -> Architecture:
     target = _SAME_AS[keys.text("model_type")]
     adapter = adapter_for(target)
     assert adapter is not None
-    return adapter(_with(keys, model_type=target))
+    # Without encoders, Gemma 4 has no embedding for each layer either.
+    absent = {"hidden_size_per_layer_input": 0} if target == "gemma4_text" else {}
+    return adapter(Keys({**absent, **keys.config, "model_type": target}, keys.prefix))
 
 
 def _with(keys: Keys, **values: Any) -> Keys:

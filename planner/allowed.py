@@ -1,0 +1,113 @@
+"""What an engine, a card and a model allow together: parallelism, kernels for the weights and for the cache."""
+
+from __future__ import annotations
+
+from planner.architecture.spec import Architecture, Attention, LatentAttention
+from planner.catalog.accelerators import Accelerator
+from planner.catalog.engines import EngineProfile
+from planner.catalog.formats import KVFormat, supported, weight_format
+from planner.errors import InvalidInput, Note, Unsupported
+from planner.memory.weights import StoredWeights
+from planner.scenario import Parallelism
+
+COMPUTE_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp32": 4.0}
+PADS_MXFP4 = frozenset({"vllm", "sglang"})
+
+
+def resolve_parallelism(
+    chosen: EngineProfile,
+    degrees: tuple[int | None, int | None, int | None, int | None, int | None],
+    architecture: Architecture,
+) -> Parallelism:
+    """Degrees with the engine's defaults, checked against what the engine and the model allow.
+
+    Args:
+        degrees: gpus, tp, pp, ep and dp as given.
+
+    Raises:
+        InvalidInput: where they don't multiply out, or tp doesn't divide the heads.
+        Unsupported: for a kind of parallelism that the engine doesn't offer.
+    """
+    gpus, tp, pp, ep, dp = degrees
+    if chosen.split == "layers" and tp is None and pp is None and (dp or 1) == 1:
+        tp, pp = 1, gpus or 1
+    parallelism = Parallelism.resolve(gpus, tp, pp, ep, dp)
+    for kind, degree in (
+        ("tensor", parallelism.tp),
+        ("pipeline", parallelism.pp),
+        ("expert", parallelism.ep),
+        ("data", parallelism.dp),
+    ):
+        # Layers spread over cards one after another are this engine's own way, whatever it calls it.
+        own_way = kind == "pipeline" and chosen.split == "layers"
+        if degree > 1 and kind not in chosen.parallelism and not own_way:
+            raise Unsupported(
+                "parallelism_unsupported", field=f"{kind[0]}p", engine=chosen.name, kind=kind
+            )
+    if parallelism.tp > 1:
+        for kind_of_layer in architecture.layer_kinds:
+            for mixer in kind_of_layer.mixers:
+                if isinstance(mixer, Attention | LatentAttention) and mixer.heads % parallelism.tp:
+                    raise InvalidInput(
+                        "heads_not_divisible", field="tp", heads=mixer.heads, tp=parallelism.tp
+                    )
+    return parallelism
+
+
+def dominant_format(stored: StoredWeights) -> str:
+    """The format that most bytes are in: the quantised one where there are several."""
+    return next((name for name in stored.formats if name not in COMPUTE_BYTES), stored.formats[0])
+
+
+def format_notes(stored: StoredWeights, chosen: EngineProfile, card: Accelerator) -> list[Note]:
+    """What to know about the engine's kernels for the weights.
+
+    Raises:
+        Unsupported: where it has none on this card, with the nearest format that works.
+    """
+    notes = []
+    for name in stored.formats:
+        support = supported(weight_format(name), chosen.id, card)
+        if not support.ok:
+            raise Unsupported(
+                "format_unsupported",
+                field="weights",
+                format=name,
+                engine=chosen.name,
+                accelerator=card.name,
+                nearest=support.nearest_format or "",
+            )
+        if support.note:
+            notes.append(Note(support.note, {"format": name, "kernel": support.kernel}))
+    return notes
+
+
+def padding_of(stored: StoredWeights, chosen: EngineProfile, card: Accelerator) -> float:
+    """What the engine's kernels add to the weights on one GPU when loading (bytes)."""
+    if not stored.padding_rank_bytes or chosen.id not in PADS_MXFP4:
+        return 0.0
+    kernel = supported(weight_format("mxfp4"), chosen.id, card).kernel
+    return stored.padding_rank_bytes.get(kernel, 0.0)
+
+
+def cache_notes(format_: KVFormat, chosen: EngineProfile, card: Accelerator) -> list[Note]:
+    """What to know about the cache format under the engine.
+
+    Raises:
+        Unsupported: where the engine can't keep it on this card, with the nearest that it can.
+    """
+    support = supported(format_, chosen.id, card)
+    if not support.ok:
+        raise Unsupported(
+            "kv_format_unsupported",
+            field="kv",
+            format=format_.id,
+            engine=chosen.name,
+            accelerator=card.name,
+            nearest=support.nearest_format or "",
+        )
+    return (
+        [Note(support.note, {"format": format_.id, "kernel": support.kernel})]
+        if support.note
+        else []
+    )

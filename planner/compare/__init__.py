@@ -1,0 +1,1 @@
+"""One scenario over many accelerators in a vectorised pass: ranking, differences, Pareto front."""

@@ -1,0 +1,272 @@
+"""The comparison as a table that sorts by a click on a column, and whose ticked rows stand side by side below."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from planner.compare.table import Row
+from planner.errors import Note, PlannerError
+from planner.quantity import Basis, Estimate
+from planner.ui import state
+from planner.ui.locale import say_error, say_note, text
+from planner.ui.locale.numbers import format_value
+from planner.ui.look import palette
+from planner.ui.state import plain
+from planner.ui.widgets import BASIS_MARKS, VERDICT_MARKS, t
+
+PINS_KEY = "compare_pins"
+SHOWN_KEY = "compare_shown"
+TABLE_KEY = "compare-table"
+MOST_PINS = 4
+HEIGHT = 458  # twelve rows and the header
+NONE = "–"
+WHY_NOT = "why_not"
+FIRST_COLUMNS = 3  # who, whether, how many
+# Of a column (pixels): a character, what stands around the text, and the most.
+CHARACTER, AROUND, WIDEST, PINNED_WIDEST = 6.3, 22, 400, 190
+
+
+class Cell(float):
+    """A number that sorts as itself and reads as its text."""
+
+    text: str
+
+    def __new__(cls, value: float, text: str) -> Cell:
+        cell = super().__new__(cls, value)
+        cell.text = text
+        return cell
+
+
+NOTHING = Cell(math.inf, NONE)
+
+
+def say_plain(reason: Note | PlannerError, language: str) -> str:
+    """A reason as plain text."""
+    said = say_note(reason, language) if isinstance(reason, Note) else say_error(reason, language)
+    return said.replace("**", "")
+
+
+# --- Cells: each takes the language, so that a thousand of them don't ask for it -------------------------------------
+
+
+def _number(value: float, kind: str, language: str) -> Cell:
+    return Cell(value, format_value(value, kind, language))
+
+
+def _estimate(estimate: Estimate | None, kind: str, language: str) -> Cell | None:
+    """The middle, and behind it the range with the unit once."""
+    if estimate is None:
+        return None
+    low, mid, high = (
+        format_value(end, kind, language) for end in (estimate.low, estimate.mid, estimate.high)
+    )
+    if low == high:
+        return Cell(float(estimate.mid), mid)
+    number, _, unit = low.rpartition(" ")
+    span = f"{number if number and high.endswith(f' {unit}') else low} – {high}"
+    return Cell(float(estimate.mid), f"{mid} ({span})")
+
+
+def _speed(name: str, kind: str) -> Callable[[Row, str], Cell | None]:
+    """A speed, where the engine comes up at all."""
+    return lambda row, language: (
+        _estimate(getattr(row.speed, name), kind, language) if row.speed and row.starts else None
+    )
+
+
+def _money(name: str) -> Callable[[Row, str], Cell | None]:
+    """What tokens cost, under the same condition."""
+    return lambda row, language: (
+        _estimate(getattr(row, name), "number", language) if row.starts else None
+    )
+
+
+def _hour_price(row: Row, language: str) -> Cell | None:
+    return _estimate(row.usd_per_hour, "number", language)
+
+
+def _verdict(row: Row, language: str) -> str:
+    if row.verdict is None:
+        return f"{NONE} {text('compare.no_answer', language)}"
+    return f"{VERDICT_MARKS[row.verdict]} {text(f'verdict.{row.verdict}', language)}"
+
+
+def _basis(row: Row, language: str) -> str | None:
+    if row.speed is None:
+        return None
+    basis: Basis = row.speed.ttft_s.basis
+    return f"{BASIS_MARKS[basis]} {text(f'basis.{basis.label}', language)}"
+
+
+def _room(row: Row, language: str) -> Cell | None:
+    if row.max_concurrency is None:
+        return None
+    return _number(float(row.max_concurrency.mid), "count", language)
+
+
+def _why_not(row: Row, language: str) -> str:
+    return say_plain(row.obstacle, language) if row.obstacle else ""
+
+
+def _rent(row: Row, language: str) -> str:
+    return text("compare.yes" if row.can_rent else "compare.no", language)
+
+
+def _class(row: Row, language: str) -> str:
+    return text(f"compare.class_{row.accelerator.accelerator_class}", language)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table; its label is `compare.column_<name>`, its explanation `compare.about_<name>`.
+
+    Attributes:
+        cell: of a row in a language; None for nothing.
+        less_is_better: sorting begins with the smallest, and what has none comes last.
+    """
+
+    name: str
+    cell: Callable[[Row, str], Any]
+    number: bool = False
+    less_is_better: bool = False
+
+
+COLUMNS = (
+    Column("accelerator", lambda row, _: row.accelerator.name),
+    Column("verdict", _verdict),
+    Column("gpus", lambda row, language: _number(row.gpus, "count", language), number=True),
+    Column("ttft", _speed("ttft_s", "time"), number=True, less_is_better=True),
+    Column("each", _speed("decode_tokens_per_s", "number"), number=True),
+    Column("output_price", _money("usd_per_million_output_tokens"), number=True, less_is_better=True),
+    Column("token_price", _money("usd_per_million_tokens"), number=True, less_is_better=True),
+    Column("hour_price", _hour_price, number=True, less_is_better=True),
+    Column(WHY_NOT, _why_not),
+    Column("together", _speed("total_tokens_per_s", "number"), number=True),
+    Column("room", _room, number=True),
+    Column("engine", lambda row, _: row.engine_name or None),
+    Column("rent", _rent),
+    Column("vendor", lambda row, _: row.accelerator.vendor),
+    Column("class", _class),
+    Column("year", lambda row, _: Cell(row.accelerator.year, str(row.accelerator.year)), number=True),
+    Column("basis", _basis),
+    Column("price_date", lambda row, _: row.price.newest if row.price else None),
+)  # fmt: skip
+
+
+def ordered(rows: Iterable[Row]) -> list[Row]:
+    """What holds the workload first, the cheapest tokens first, then what has no price, the fastest first."""
+
+    def rank(row: Row) -> tuple[bool, bool, float, float]:
+        cost, speed = row.usd_per_million_tokens, row.speed
+        return (
+            not row.holds,
+            cost is None,
+            float(cost.mid) if cost else 0.0,
+            -float(speed.total_tokens_per_s.mid) if speed else 0.0,
+        )
+
+    return sorted(rows, key=rank)
+
+
+def frame_of(rows: Sequence[Row], language: str) -> pd.DataFrame:
+    """The rows as a data frame, without columns that nothing is in.
+
+    Where nothing holds the scenario, what matters is why: then that comes before the figures.
+    """
+    cells = {column.name: [column.cell(row, language) for row in rows] for column in COLUMNS}
+    names = [name for name in cells if any(one not in (None, "") for one in cells[name])]
+    if WHY_NOT in names and not any(row.holds for row in rows):
+        names.remove(WHY_NOT)
+        names.insert(FIRST_COLUMNS, WHY_NOT)
+    for column in COLUMNS:
+        if column.less_is_better:
+            # The browser takes what is empty for the smallest of all.
+            cells[column.name] = [NOTHING if cell is None else cell for cell in cells[column.name]]
+    # Of type object, so that a number keeps its text.
+    return pd.DataFrame({name: pd.Series(cells[name], dtype=object) for name in names})
+
+
+# --- Pins ------------------------------------------------------------------------------------------------------------
+
+
+def pins(default: Sequence[str]) -> list[str]:
+    """Ids of the accelerators that stand side by side; until the visitor has chosen, the default ones."""
+    chosen: list[str] | None = st.session_state.get(PINS_KEY)
+    return list(default) if chosen is None else chosen
+
+
+def unpin(id_: str, present: Sequence[str]) -> None:
+    st.session_state[PINS_KEY] = [one for one in present if one != id_]
+
+
+def _take_ticks(before: Sequence[str]) -> None:
+    """Ticked rows become pins after those there are; pins that the table doesn't show stay.
+
+    Where that is one too many, the oldest but the first, which the others are compared with, makes room.
+    """
+    shown_ids: list[str] = st.session_state[SHOWN_KEY]
+    ticked = [shown_ids[index] for index in st.session_state[TABLE_KEY]["selection"]["rows"]]
+    kept = [id_ for id_ in before if id_ in ticked or id_ not in shown_ids]
+    wanted = [*kept, *(id_ for id_ in ticked if id_ not in kept)]
+    if len(wanted) > MOST_PINS:
+        wanted = [wanted[0], *wanted[1 - MOST_PINS :]]
+        st.toast(t("compare.most_pins", most=MOST_PINS), icon=":material/push_pin:")
+    st.session_state[PINS_KEY] = wanted
+
+
+# --- Drawing ---------------------------------------------------------------------------------------------------------
+
+
+def draw_table(rows: Sequence[Row], pinned: Sequence[str]) -> None:
+    """The table, with the pinned rows ticked."""
+    ids = [row.accelerator.id for row in rows]
+    st.session_state[SHOWN_KEY] = ids
+    ticks = [ids.index(id_) for id_ in pinned if id_ in ids]
+    st.session_state[TABLE_KEY] = {"selection": {"rows": ticks, "columns": [], "cells": []}}
+    frame = frame_of(rows, state.language())
+    columns = [column for column in COLUMNS if column.name in frame]
+    numbers = [column.name for column in columns if column.number]
+    st.dataframe(
+        frame.style.format(dict.fromkeys(numbers, _as_text)).apply(_tones, subset=["verdict"]),
+        key=TABLE_KEY,
+        height=HEIGHT,
+        hide_index=True,
+        column_config={column.name: _config(column, frame[column.name]) for column in columns},
+        on_select=lambda: _take_ticks(pinned),
+        selection_mode="multi-row",
+        placeholder=NONE,
+        alt=plain("compare.table_alt", number=len(rows)),
+    )
+
+
+def _as_text(cell: object) -> str:
+    return cell.text if isinstance(cell, Cell) else str(cell)
+
+
+def _config(column: Column, cells: pd.Series[Any]) -> Any:
+    """Label, explanation, and a width at which nothing is cut off, within reason."""
+    kind = st.column_config.NumberColumn if column.number else st.column_config.TextColumn
+    label = plain(f"compare.column_{column.name}")
+    longest = max(len(_as_text(cell)) for cell in (label, *cells.dropna()))
+    pinned = column.name == "accelerator"
+    width = min(CHARACTER * longest + AROUND, PINNED_WIDEST if pinned else WIDEST)
+    return kind(
+        label, help=plain(f"compare.about_{column.name}"), width=round(width), pinned=pinned
+    )
+
+
+def _tones(verdicts: pd.Series[Any]) -> list[str]:
+    """The colours of verdicts; their marks and words say the same."""
+    colours = palette()
+    tones = {"fits": colours.green, "tight": colours.amber, "does_not_fit": colours.red}
+    by_mark = {
+        VERDICT_MARKS[verdict]: f"color: {tone}; font-weight: 600"
+        for verdict, tone in tones.items()
+    }
+    return [by_mark.get(str(verdict)[0], f"color: {colours.grey}") for verdict in verdicts]

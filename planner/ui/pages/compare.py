@@ -1,0 +1,190 @@
+"""Compare: the scenario on every accelerator, the best side by side, and what they cost against how fast they are."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from planner.compare.export import comparison_csv
+from planner.compare.filters import wanted_rows
+from planner.compare.table import Comparison, Row, compare
+from planner.evaluation import Evaluation
+from planner.scenario import Scenario
+from planner.ui import state
+from planner.ui.charts.base import draw_chart
+from planner.ui.charts.compare import MERITS, cost_chart, cost_of
+from planner.ui.compare_cards import prices, row_name, side_by_side, sources
+from planner.ui.compare_filters import filters
+from planner.ui.compare_table import draw_table, ordered, pins, say_plain
+from planner.ui.state import plain
+from planner.ui.widgets import draw, h, t
+
+# Refusals that are counted under their own names.
+OBSTACLES = frozenset(
+    {
+        "engine_not_on_accelerator",
+        "no_engine_for_accelerator",
+        "format_unsupported",
+        "kv_format_unsupported",
+        "dtype_unsupported",
+        "missing_figure",
+    }
+)
+MEMORY_KEY = "compare_last"
+
+
+def draw_page(evaluation: Evaluation) -> None:
+    comparison = comparison_of(evaluation.scenario)
+    everything = all_rows(comparison)
+    headline(comparison)
+    wanted = filters()
+    rows = ordered(wanted_rows(everything, wanted))
+    pinned = pins(first_pins(comparison, everything))
+    table(rows, pinned, len(everything))
+    st.subheader(t("compare.pins_title"), anchor="side-by-side")
+    current, by_id = comparison.current, {row.accelerator.id: row for row in everything}
+    own = by_id[current.accelerator.id]
+    # The scenario's own card stands there with its own number of GPUs.
+    by_id[current.accelerator.id] = current
+    chosen = [by_id[id_] for id_ in pinned if id_ in by_id]
+    side_by_side(chosen, current, own.gpus if own.holds else None)
+    st.subheader(t("compare.chart_title"), anchor="cost")
+    chart(comparison, rows)
+    prices(everything, utilization=comparison.utilization)
+    sources(chosen)
+
+
+def comparison_of(scenario: Scenario) -> Comparison:
+    """The comparison, kept in the visitor's own session until the scenario changes."""
+    last: tuple[Scenario, Comparison] | None = st.session_state.get(MEMORY_KEY)
+    if last is None or last[0] != scenario:
+        last = scenario, compare(scenario)
+        st.session_state[MEMORY_KEY] = last
+    return last[1]
+
+
+def all_rows(comparison: Comparison) -> list[Row]:
+    """The catalogue's accelerators, and the scenario's own where it is of another size than the listed one."""
+    own = comparison.current
+    listed = {row.accelerator.id for row in comparison.rows}
+    return [*comparison.rows, *([] if own.accelerator.id in listed else [own])]
+
+
+def headline(comparison: Comparison) -> None:
+    """How many hold it, which of them is cheapest, and which is fastest."""
+    holding = [row for row in comparison.rows if row.holds]
+    values = {"total": len(comparison.rows), "most": comparison.counts[-1], "holding": len(holding)}
+    if not holding:
+        sentence = h("compare.headline_none", **values)
+    else:
+        rented = [row for row in holding if row.can_rent]
+        sentence = h("compare.headline", rented=len(rented), **values)
+        cheapest, fastest = best_of(rented or holding)
+        if cheapest is not None:
+            cost = cost_of(cheapest)
+            output = cheapest.usd_per_million_output_tokens is not None
+            sentence += " " + h(
+                "compare.headline_cheapest" if output else "compare.headline_cheapest_input",
+                card=row_name(cheapest),
+                cost=float(cost.mid) if cost else 0.0,
+            )
+        if fastest is not None:
+            sentence += " " + _fastest(fastest)
+    draw(
+        '<div class="hr-verdict hr-plain" style="grid-template-columns:1fr">'
+        f'<span class="hr-lead">{sentence}</span></div>'
+    )
+
+
+def best_of(rows: Sequence[Row]) -> tuple[Row | None, Row | None]:
+    """The cheapest tokens and the fastest for one user, where there are prices and speeds.
+
+    Of two that are as fast to two figures, more than which no estimate bears, the cheaper one.
+    """
+    priced = [row for row in rows if cost_of(row)]
+    timed = [row for row in rows if row.speed]
+    return (
+        min(priced, key=_cost, default=None),
+        min(timed, key=lambda row: (float(f"{_slowness(row):.2g}"), _cost(row)), default=None),
+    )
+
+
+def _cost(row: Row) -> float:
+    cost = cost_of(row)
+    return float(cost.mid) if cost else math.inf
+
+
+def _slowness(row: Row) -> float:
+    """Time per token for one user, or to the end of the input where nothing is generated (s)."""
+    if row.speed is None:
+        return math.inf
+    return float((row.speed.tpot_s or row.speed.ttft_s).mid)
+
+
+def _fastest(row: Row) -> str:
+    if row.speed and row.speed.decode_tokens_per_s:
+        rate = float(row.speed.decode_tokens_per_s.mid)
+        return h("compare.headline_fastest", card=row_name(row), rate=rate)
+    return h("compare.headline_fastest_input", card=row_name(row), first=_slowness(row))
+
+
+def first_pins(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
+    """What stands side by side before anyone has chosen: the current one, the cheapest and the fastest to rent."""
+    holding = [row for row in rows if row.holds]
+    best = best_of([row for row in holding if row.can_rent] or holding)
+    found = [row.accelerator.id for row in (comparison.current, *best) if row]
+    return list(dict.fromkeys(found))
+
+
+def table(rows: Sequence[Row], pinned: Sequence[str], total: int) -> None:
+    """How many are shown, the table, why some don't hold the scenario, and all of it as a file."""
+    draw(f'<p class="hr-about">{h("compare.count", number=len(rows), total=total)}</p>')
+    if not rows:
+        draw(f'<p class="hr-about">{h("compare.nothing")}</p>')
+        return
+    draw_table(rows, pinned)
+    obstacles = Counter(obstacle_kind(row) for row in rows if row.obstacle)
+    if obstacles:
+        found = [h(f"compare.why_{kind}", number=n) for kind, n in obstacles.most_common()]
+        draw(f'<p class="hr-about">{h("compare.why")} {" · ".join(found)}</p>')
+    language = state.language()  # the file is written outside a run
+    st.download_button(
+        t("compare.csv"),
+        data=lambda: comparison_csv(rows, lambda reason: say_plain(reason, language)),
+        file_name=f"headroom-{datetime.now(tz=UTC):%Y-%m-%d}.csv",
+        mime="text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+        key="compare-csv",
+    )
+
+
+def obstacle_kind(row: Row) -> str:
+    """Memory, or what the refusal is about, in so few words that it can be counted."""
+    if row.error is None or row.obstacle is not row.error:
+        return "memory"
+    return row.error.code if row.error.code in OBSTACLES else "other"
+
+
+def chart(comparison: Comparison, rows: Sequence[Row]) -> None:
+    """Cost against a speed that the visitor chooses."""
+    generates = comparison.current.speed is None or comparison.current.speed.tpot_s is not None
+    choices = list(MERITS) if generates else [name for name in MERITS if name != "each"]
+    merit = st.segmented_control(
+        t("compare.merit"),
+        choices,
+        format_func=lambda name: plain(f"compare.merit_{name}"),
+        default=choices[0],
+        required=True,
+        key="compare-merit" if generates else "compare-merit-input",
+        persist_state="session",
+    )
+    drawn = cost_chart(comparison, rows, MERITS[str(merit)])
+    if drawn is None:
+        draw(f'<p class="hr-about">{h("compare.chart_none")}</p>')
+    else:
+        draw_chart(drawn)

@@ -1,0 +1,392 @@
+"""The scenario, the same on every page: model, hardware, workload, and the link that brings it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from planner.answers import ModelAnswer
+from planner.architecture.read_config import parse_config
+from planner.errors import PlannerError
+from planner.evaluation import Evaluation
+from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_TOKENS
+from planner.ui import choices, state
+from planner.ui.choices import Choice
+from planner.ui.locale.numbers import format_value
+from planner.ui.permalink import carries_config
+from planner.ui.presets import WORKLOADS, workload_of
+from planner.ui.widgets import draw, h, refusal_text, shown, t
+
+CUSTOM = "custom"
+SELECTS = ("engine",)  # fields that a select leaves to their default
+
+
+def sidebar(answer: Evaluation | PlannerError) -> None:
+    """The three groups, the scenario in words, and its link."""
+    evaluation = answer if isinstance(answer, Evaluation) else None
+    with st.expander(
+        t("sidebar.model"), expanded=True, icon=":material/deployed_code:", key="group-model"
+    ):
+        _model(evaluation)
+    with st.expander(
+        t("sidebar.hardware"), expanded=True, icon=":material/memory:", key="group-hardware"
+    ):
+        _hardware(evaluation)
+    with st.expander(
+        t("sidebar.workload"), expanded=True, icon=":material/forum:", key="group-workload"
+    ):
+        _workload(evaluation)
+    _words_and_link(evaluation)
+
+
+# --- Widgets that show the scenario and write to it ------------------------------------------------------------------
+
+
+NOBODY_CHOSE = ""  # the option of a select that leaves a field to its default
+
+
+def _take(field: str, name: str, key: str) -> None:
+    chosen = state.chosen(name, key)
+    if chosen is not state.NOTHING:
+        state.change(**{field: None if chosen == NOBODY_CHOSE else chosen})
+
+
+def _shows(field: str, suffix: str = "") -> dict[str, Any]:
+    """Key and callback of a widget for a field; the widget shows the field's value from here on."""
+    value = state.values()[field]
+    if value is None and field in SELECTS:
+        value = NOBODY_CHOSE
+    name = field + suffix
+    key = state.showing(name, value)
+    return {"key": key, "on_change": _take, "args": (field, name, key)}
+
+
+def _select(field: str, labels: dict[str, str], *, help_key: str) -> None:
+    """A select of ids that are shown under their labels."""
+    st.selectbox(
+        state.plain(f"field.{field}"),
+        list(labels),
+        format_func=labels.__getitem__,
+        help=t(help_key),
+        placeholder=state.plain("sidebar.choose"),
+        **_shows(field),
+    )
+
+
+def _integer(field: str, *, most: int, default: object = None, help_key: str = "") -> None:
+    """A whole number that may stay empty: the default is then shown in grey."""
+    st.number_input(
+        t(f"field.{field}"),
+        min_value=1,
+        max_value=most,
+        value=None,
+        step=1,
+        placeholder=_default(default),
+        help=t(help_key) if help_key else None,
+        **_shows(field),
+    )
+
+
+def _default(value: object) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        kind = "count" if isinstance(value, int) else "number"
+        return state.plain("sidebar.default", value=shown(value, kind))
+    return state.plain("sidebar.default_plain")
+
+
+def _magnitude(field: str, all_stops: Sequence[int], limit: int | None, most: int) -> None:
+    """A slider over orders of magnitude with a field for the exact value beside it."""
+    current = state.values()[field]
+    label = state.plain(f"field.{field}")
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", wrap=False):
+        st.select_slider(
+            label,
+            choices.stops(all_stops, current, limit),
+            format_func=partial(format_value, kind="count", language=state.language()),
+            **_shows(field, "_slider"),
+        )
+        with st.container(key=f"exact-{field}", width="content"):
+            st.number_input(
+                state.plain("sidebar.exactly", what=label),
+                min_value=1,
+                max_value=most,
+                step=1,
+                label_visibility="collapsed",
+                width=92,
+                **_shows(field),
+            )
+
+
+# --- Groups ----------------------------------------------------------------------------------------------------------
+
+
+def _model(evaluation: Evaluation | None) -> None:
+    values = state.values()
+    if values["config"]:
+        draw(
+            f'<p class="hr-words">{h("sidebar.config_used", name=values["model"] or "config.json")}</p>'
+        )
+        st.button(
+            t("sidebar.back_to_catalogue"),
+            icon=":material/undo:",
+            on_click=_drop_config,
+            type="tertiary",
+        )
+    else:
+        _catalogue_model()
+    if evaluation:
+        draw(f'<p class="hr-words">{_model_facts(evaluation.model)}</p>')
+    with st.popover(
+        t("sidebar.paste"), icon=":material/upload_file:", width="stretch", key="paste"
+    ):
+        _paste()
+    engine_id, gpu = choices.engine_meant(values), values["gpu"]
+    _formats(
+        "weights",
+        choices.weight_choices(engine_id, gpu, values["weights"]),
+        _weights_label,
+        engine_id,
+    )
+    _formats("kv", choices.kv_choices(engine_id, gpu, values["kv"]), _kv_label, engine_id)
+    with st.expander(t("sidebar.advanced"), type="compact", key="advanced-model"):
+        labels = {id_: id_.upper() for id_ in choices.DTYPES}
+        labels["auto"] = state.plain("dtype.auto")
+        _select("dtype", labels, help_key="help.dtype")
+        longest = evaluation.model.max_context_tokens if evaluation else None
+        _integer("max_model_len", most=MAX_TOKENS, default=longest, help_key="help.max_model_len")
+        st.toggle(t("field.include_mtp"), help=t("help.include_mtp"), **_shows("include_mtp"))
+
+
+def _catalogue_model() -> None:
+    names = choices.model_names()
+    current = state.values()["model"]
+    _select(
+        "model", names if current in names else {current: current, **names}, help_key="help.model"
+    )
+
+
+def _model_facts(model: ModelAnswer) -> str:
+    facts = [h("sidebar.parameters", count=model.parameters.mid)]
+    if float(model.active_parameters.mid) < 0.9 * float(model.parameters.mid):
+        facts.append(h("sidebar.active", count=model.active_parameters.mid))
+    if model.max_context_tokens:
+        facts.append(h("sidebar.context", tokens=model.max_context_tokens))
+    return " · ".join(facts)
+
+
+def _drop_config() -> None:
+    state.reset("config")
+    state.reset("model")
+
+
+def _paste() -> None:
+    """A config.json from the clipboard or a file; nothing is fetched from anywhere."""
+    st.markdown(t("sidebar.paste_about"))
+    st.text_area(
+        t("sidebar.paste_text"),
+        key="config_text",
+        height=150,
+        placeholder='{"model_type": "llama", …}',
+    )
+    st.file_uploader(t("sidebar.paste_file"), type="json", key="config_file", max_upload_size=4)
+    st.button(t("sidebar.paste_use"), type="primary", on_click=_take_config)
+    if error := st.session_state.get("config_error"):
+        st.markdown(f":red[**✕**] {refusal_text(error)}")
+
+
+def _take_config() -> None:
+    file = st.session_state.get("config_file")
+    given = file.getvalue() if file is not None else st.session_state.get("config_text", "").strip()
+    st.session_state["config_error"] = None
+    try:
+        config = parse_config(given)
+    except PlannerError as error:
+        st.session_state["config_error"] = error
+        return
+    name = str(config.get("_name_or_path") or config.get("model_type") or "config.json")
+    state.apply(
+        {"config": config, "model": name[:100], "weights": "native"}, state.plain("undo.config")
+    )
+
+
+def _formats(
+    field: str, options: list[Choice], label: Callable[[str], str], engine_id: str
+) -> None:
+    """A select of formats; one that can't run says so in the list, and why once it's chosen."""
+    runs = {choice.id: choice for choice in options}
+    labels = {id_: label(id_) + ("" if choice.runs else " · ✕") for id_, choice in runs.items()}
+    _select(field, labels, help_key=f"help.{field}")
+    chosen = runs[state.values()[field]]
+    if not chosen.runs:
+        told = {
+            "format": label(chosen.id),
+            "engine": choices.engine_name(engine_id),
+            "card": _card_name(),
+        }
+        if chosen.nearest:
+            draw(
+                f'<p class="hr-words">✕ {h("sidebar.no_kernel_nearest", nearest=label(chosen.nearest), **told)}</p>'
+            )
+        else:
+            draw(f'<p class="hr-words">✕ {h("sidebar.no_kernel", **told)}</p>')
+
+
+def _weights_label(id_: str) -> str:
+    return (
+        f"GGUF {id_.removeprefix('gguf:')}"
+        if id_.startswith("gguf:")
+        else state.plain(f"format.{id_}")
+    )
+
+
+def _kv_label(id_: str) -> str:
+    return state.plain("kv.auto") if id_ == "auto" else id_.upper()
+
+
+def _card_name() -> str:
+    gpu: str = state.values()["gpu"]
+    return choices.accelerator_names().get(gpu.partition("@")[0], gpu)
+
+
+def _hardware(evaluation: Evaluation | None) -> None:
+    values = state.values()
+    names = choices.accelerator_names()
+    base = values["gpu"].partition("@")[0]
+    _select_card(base, names)
+    _integer("gpus", most=MAX_GPUS, default=evaluation.deployment.gpus if evaluation else 1)
+    default = choices.engine_name(choices.engine_meant({**values, "engine": None}))
+    labels = {NOBODY_CHOSE: state.plain("sidebar.engine_default", engine=default)}
+    for choice in choices.engine_choices(values["gpu"]):
+        labels[choice.id] = choices.engine_name(choice.id) + ("" if choice.runs else " · ✕")
+    _select("engine", labels, help_key="help.engine")
+    with st.expander(t("sidebar.advanced"), type="compact", key="advanced-hardware"):
+        _advanced_hardware(evaluation)
+
+
+def _select_card(base: str, names: dict[str, str]) -> None:
+    """The accelerator, and its size of memory where that is a choice of its own."""
+    sizes = choices.memory_sizes(base)
+    if not sizes:
+        _select("gpu", names, help_key="help.gpu")
+        return
+    key = state.showing("gpu", base)
+    st.selectbox(
+        state.plain("field.gpu"),
+        list(names),
+        format_func=names.__getitem__,
+        key=key,
+        on_change=_take,
+        args=("gpu", "gpu", key),
+        help=t("help.gpu"),
+    )
+    size = state.values()["gpu"].partition("@")[2]
+    key = state.showing("gpu_size", int(size) if size else sizes[-1])
+    st.selectbox(
+        state.plain("field.gpu_size"),
+        sizes,
+        format_func="{} GB".format,
+        key=key,
+        on_change=_take_size,
+        args=(base, key),
+    )
+
+
+def _take_size(base: str, key: str) -> None:
+    size = state.chosen("gpu_size", key)
+    if size is not state.NOTHING:
+        state.change(gpu=f"{base}@{size}")
+
+
+def _advanced_hardware(evaluation: Evaluation | None) -> None:
+    deployment = evaluation.deployment if evaluation else None
+    settings = deployment.settings if deployment else {}
+    for field in ("tp", "pp", "ep", "dp"):
+        _integer(
+            field, most=MAX_GPUS, default=getattr(deployment, field, 1), help_key=f"help.{field}"
+        )
+    st.text_input(
+        t("field.engine_version"),
+        value=None,
+        max_chars=40,
+        placeholder=state.plain("sidebar.default", value=deployment.engine_version)
+        if deployment
+        else None,
+        **_shows("engine_version"),
+    )
+    st.number_input(
+        t("field.gpu_memory_utilization"),
+        min_value=0.01, max_value=1.0, value=None, step=0.01,
+        placeholder=_default(settings.get("gpu_memory_utilization")),
+        help=t("help.gpu_memory_utilization"),
+        **_shows("gpu_memory_utilization"),
+    )  # fmt: skip
+    for field, most in (
+        ("max_num_seqs", MAX_CONCURRENCY),
+        ("max_num_batched_tokens", MAX_TOKENS),
+        ("block_size", 1024),
+    ):
+        _integer(field, most=most, default=settings.get(field), help_key=f"help.{field}")
+    st.number_input(
+        t("field.gpu_memory_gib"),
+        min_value=0.1, max_value=100_000.0, value=None, step=1.0,
+        placeholder=state.plain("sidebar.default_plain"),
+        help=t("help.gpu_memory_gib"),
+        **_shows("gpu_memory_gib"),
+    )  # fmt: skip
+
+
+def _workload(evaluation: Evaluation | None) -> None:
+    current = workload_of(state.values())
+    labels = {name: state.plain(f"workload.{name}") for name in (*WORKLOADS, CUSTOM)}
+    key = state.showing("workload", current or CUSTOM)
+    st.selectbox(
+        state.plain("field.workload"),
+        list(labels),
+        format_func=labels.__getitem__,
+        key=key,
+        on_change=_take_workload,
+        args=(key,),
+    )
+    longest = evaluation.model.max_context_tokens if evaluation else None
+    _magnitude("input_tokens", choices.TOKEN_STOPS, longest, MAX_TOKENS)
+    _magnitude("output_tokens", choices.TOKEN_STOPS, 32768, MAX_TOKENS)
+    _magnitude("concurrency", choices.USER_STOPS, None, MAX_CONCURRENCY)
+
+
+def _take_workload(key: str) -> None:
+    chosen = state.chosen("workload", key)
+    if chosen in WORKLOADS:
+        state.apply(WORKLOADS[chosen], state.plain(f"workload.{chosen}"))
+
+
+# --- In words, and as a link -----------------------------------------------------------------------------------------
+
+
+def _words_and_link(evaluation: Evaluation | None) -> None:
+    if evaluation:
+        draw(f'<p class="hr-words">{scenario_words(evaluation)}</p>')
+    if not carries_config(state.values()):
+        draw(f'<p class="hr-words">{h("sidebar.link_without_config")}</p>')
+    with st.container(key="link", gap="xxsmall"):
+        draw(f'<p class="hr-words">{h("sidebar.link")}</p>')
+        st.code(state.link(), language=None)
+
+
+def scenario_words(evaluation: Evaluation) -> str:
+    """The scenario as one sentence, in HTML."""
+    scenario, deployment = evaluation.scenario, evaluation.deployment
+    return h(
+        "sidebar.words",
+        model=evaluation.model.name,
+        weights=deployment.weights_label,
+        gpus=deployment.gpus,
+        card=deployment.accelerator_name,
+        engine=choices.engine_name(deployment.engine),
+        version=deployment.engine_version,
+        users=scenario.concurrency,
+        input=scenario.input_tokens,
+        output=scenario.output_tokens,
+    )
