@@ -111,3 +111,12 @@ def cache_notes(format_: KVFormat, chosen: EngineProfile, card: Accelerator) -> 
         if support.note
         else []
     )
+
+
+def fp8_cache_by_default(chosen: EngineProfile, format_id: str) -> bool:
+    """Whether weights made in this format for the engine come with an FP8 cache: its own recipes quantise both.
+
+    References:
+        TensorRT-LLM, examples/quantization: FP8 and NVFP4 recipes with `--kv_cache_dtype fp8`.
+    """
+    return chosen.id == "tensorrt-llm" and format_id in {"fp8", "nvfp4"}

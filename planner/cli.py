@@ -1,4 +1,4 @@
-"""The command line: `python -m planner estimate|batch|fit|models|gpus`.
+"""The command line: `python -m planner estimate|batch|fit|models|gpus|accuracy|calibrate`.
 
 Exit code 0: answered (of `batch`: also with refused rows, which carry their error); 1: refused, with the reason;
 2: wrong usage.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.catalog.search import Kind
-from planner.errors import Note, PlannerError
+from planner.errors import InvalidInput, Note, PlannerError
 from planner.ui.locale import LANGUAGES, pick_language, say_error, say_note
 
 INTEGERS = (
@@ -106,6 +106,15 @@ def build_parser() -> argparse.ArgumentParser:
     fit.add_argument(
         "--all", action="store_true", help="also list what does not fit, with the reason"
     )
+    accuracy = verb("accuracy", "How far the planner's figures are from measured ones.")
+    accuracy.add_argument("--markdown", action="store_true", help="print the whole report")
+    calibrate = verb("calibrate", "Fit the constants to measured runs (slow).")
+    calibrate.add_argument("measurements", nargs="+", help="CSV files as in profiles/measurements")
+    calibrate.add_argument(
+        "--write",
+        action="store_true",
+        help="also hold out models, accelerators and engines, and replace profiles/calibrations",
+    )
     for name, summary in (
         ("models", "Catalogue models, searched."),
         ("gpus", "Catalogue accelerators, searched."),
@@ -113,6 +122,8 @@ def build_parser() -> argparse.ArgumentParser:
         listing = verb(name, summary)
         listing.add_argument("query", nargs="?", default="", help="words to search for")
         listing.add_argument("--limit", type=int, default=None, help="most entries to list")
+        if name == "models":
+            _add_checks(listing)
     return parser
 
 
@@ -162,6 +173,22 @@ def _model(arguments: argparse.Namespace, language: str) -> dict[str, Any]:
         print(say_note(note, language), file=sys.stderr)
 
     return model_reference(arguments.model, hub=arguments.hub, tell=tell)
+
+
+def _add_checks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--check", metavar="FOLDER", help="describe every config.json in a folder, and count it"
+    )
+    parser.add_argument(
+        "--facts",
+        metavar="CSV",
+        help="with --check: totals to compare with, by file or model_id (default: ../model_facts.csv)",
+    )
+    parser.add_argument(
+        "--coverage",
+        action="store_true",
+        help="how each model type's default configuration compares to transformers",
+    )
 
 
 def scenario_values(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -237,6 +264,10 @@ def run_listing(arguments: argparse.Namespace, language: str) -> int:
     """The `models` and `gpus` verbs."""
     from planner.text_report import listing_json, listing_text
 
+    if arguments.verb == "models" and arguments.check:
+        return run_check(arguments)
+    if arguments.verb == "models" and arguments.coverage:
+        return run_coverage(arguments)
     kind: Kind = "model" if arguments.verb == "models" else "accelerator"
     if arguments.json:
         _print_json(listing_json(kind, arguments.query, arguments.limit))
@@ -245,7 +276,73 @@ def run_listing(arguments: argparse.Namespace, language: str) -> int:
     return 0
 
 
+def run_check(arguments: argparse.Namespace) -> int:
+    """`models --check FOLDER`: every configuration in a folder, against a table of published totals."""
+    from planner.architecture.checking import checked_json, checked_text
+    from planner.architecture.config_folder import check_folder
+
+    rows = check_folder(arguments.check, arguments.facts)
+    if arguments.json:
+        _print_json(checked_json(rows))
+    else:
+        print(checked_text(rows))
+    return 0
+
+
+def run_coverage(arguments: argparse.Namespace) -> int:
+    """`models --coverage`: every model type of transformers against its witness."""
+    from planner.architecture.config_folder import read_witnesses
+    from planner.architecture.coverage import coverage, coverage_json, coverage_markdown
+
+    rows = coverage(read_witnesses())
+    if arguments.json:
+        _print_json(coverage_json(rows))
+    else:
+        print(coverage_markdown(rows), end="")
+    return 0
+
+
+def run_accuracy(arguments: argparse.Namespace, language: str) -> int:
+    """The `accuracy` verb."""
+    from planner.measure.accuracy_report import accuracy_json, accuracy_markdown, accuracy_text
+
+    if arguments.json:
+        _print_json(accuracy_json())
+    elif arguments.markdown:
+        print(accuracy_markdown(language), end="")
+    else:
+        print(accuracy_text(language))
+    return 0
+
+
+def run_calibrate(arguments: argparse.Namespace, language: str) -> int:
+    """The `calibrate` verb."""
+    from planner.catalog.measurements import Measurement, read_measurements
+    from planner.measure.refit import by_plan, outcome_json, refit, refitted_notes
+    from planner.measure.write import write
+
+    rows: list[Measurement] = []
+    for name in arguments.measurements:
+        path = Path(name)
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except OSError as error:
+            raise InvalidInput(
+                "file_unreadable", field=name, reason=error.strerror or ""
+            ) from error
+        rows.extend(read_measurements(lines, path.stem))
+    found = refit(by_plan(rows), hold_out=arguments.write)
+    paths = write(found) if arguments.write else ()
+    if arguments.json:
+        _print_json({"families": outcome_json(found), "written": list(paths)})
+    else:
+        print("\n".join([*(say_note(note, language) for note in refitted_notes(found)), *paths]))
+    return 0
+
+
 VERBS = {
+    "accuracy": run_accuracy,
+    "calibrate": run_calibrate,
     "estimate": run_estimate,
     "batch": run_batch,
     "fit": run_fit,

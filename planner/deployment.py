@@ -14,6 +14,7 @@ from planner.allowed import (
     cache_notes,
     dominant_format,
     format_notes,
+    fp8_cache_by_default,
     padding_of,
     resolve_parallelism,
 )
@@ -213,7 +214,11 @@ def _resolve(
     )
     warnings.extend(format_notes(stored, chosen, card))
     assumptions.extend(stored.notes)
-    cache_format = kv_format(kv, dtype, stored.kv_scheme)
+    cache_scheme = stored.kv_scheme
+    if kv == "auto" and cache_scheme is None and fp8_cache_by_default(chosen, format_id):
+        cache_scheme = "fp8"
+        assumptions.append(Note("fp8_cache_by_default", {"engine": chosen.name}))
+    cache_format = kv_format(kv, dtype, cache_scheme)
     warnings.extend(cache_notes(cache_format, chosen, card))
     usable, usable_basis = card.memory_usable_bytes, card.memory_usable.basis
     if gpu_memory_gib is not None:

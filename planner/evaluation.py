@@ -139,7 +139,10 @@ def _headline(
         "usable_bytes": memory.usable_bytes_per_gpu.mid,
         "allowed_bytes": allowed_bytes,
         "tokens": scenario.input_tokens,
-        "people": memory.max_concurrency.mid,
+        "people": min(
+            float(memory.max_concurrency.mid),
+            float(deployment.settings.max_num_seqs * deployment.parallelism.dp),
+        ),
         "concurrency": scenario.concurrency,
     }
     if memory.reason.code.startswith("fit_context"):

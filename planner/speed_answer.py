@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from planner.quantity import Basis, Estimate, Quantity, maximum, worst
 from planner.scenario import Scenario
 from planner.speed.bounds import Bound, tpot_bound, ttft_bound
 from planner.speed.serving_point import ServingPoint, running_sequences, serving_point
+
+WAIT_FACTOR = 2.0  # of queueing models against simulation and logs
 
 
 def rates_basis(deployment: Deployment) -> Basis:
@@ -73,8 +75,82 @@ def point_of(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Middles:
+    """One deployment's serving point and its floors, as numbers (s; `running` in sequences over the deployment)."""
+
+    ttft_s: float
+    ttft_unloaded_s: float
+    tpot_s: float
+    queue_wait_s: float
+    running: float
+    ttft_floor_s: float
+    tpot_floor_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Times and rates with their ranges, as in SpeedAnswer."""
+
+    ttft_s: Estimate
+    ttft_unloaded_s: Estimate
+    tpot_s: Estimate | None
+    e2e_s: Estimate
+    decode_tokens_per_s: Estimate | None
+    output_tokens_per_s: Estimate | None
+    total_tokens_per_s: Estimate
+
+
+def ranges(deployment: Deployment, scenario: Scenario, point: Middles) -> Ranges:
+    """Bands around the middles, held above the floors.
+
+    A wait for a place is known to a factor of WAIT_FACTOR either way: it multiplies the error of the pool's size and of
+    the times of everyone ahead.
+    """
+    inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
+    calibration = deployment.calibration
+    basis = worst(calibration.basis, rates_basis(deployment))
+    floor = point.ttft_floor_s
+    unloaded = Estimate.banded(
+        point.ttft_unloaded_s, calibration.ttft_band, "s", basis, floor=floor
+    )
+    own = point.ttft_s - point.queue_wait_s
+    first = Estimate.banded(own, calibration.ttft_band, "s", basis, floor=floor)
+    if not deployment.work.generates:
+        requests = first.inverse(point.running, "1/s")
+        return Ranges(
+            first, unloaded, None, first, None, None, _times(requests, inputs, "tokens/s")
+        )
+    tpot = Estimate.banded(
+        point.tpot_s, calibration.tpot_band, "s", basis, floor=point.tpot_floor_s
+    )
+    service = _plus(first, _times(tpot, outputs - 1.0, "s"))
+    requests = service.inverse(point.running, "1/s")
+    rounds = point.queue_wait_s / float(service.mid)  # others' whole times that a request waits for
+    wait = Estimate(
+        service.low * rounds / WAIT_FACTOR,
+        service.mid * rounds,
+        service.high * rounds * WAIT_FACTOR,
+        "s",
+        basis,
+    )
+    return Ranges(
+        ttft_s=_plus(first, wait),
+        ttft_unloaded_s=unloaded,
+        tpot_s=tpot,
+        e2e_s=_plus(service, wait),
+        decode_tokens_per_s=tpot.inverse(1.0, "tokens/s"),
+        output_tokens_per_s=_times(requests, outputs, "tokens/s"),
+        total_tokens_per_s=_times(requests, inputs + outputs, "tokens/s"),
+    )
+
+
 def speed_answer(deployment: Deployment, scenario: Scenario, budget: MemoryBudget) -> SpeedAnswer:
-    """Times and rates of the scenario; what doesn't fit is timed as if one sequence ran."""
+    """Times and rates of the scenario; what doesn't fit is timed as if one sequence ran.
+
+    Raises:
+        MissingFigure: where the card's profile lacks a rate that the work needs.
+    """
     inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
     point = point_of(
         deployment,
@@ -84,66 +160,43 @@ def speed_answer(deployment: Deployment, scenario: Scenario, budget: MemoryBudge
         concurrency=float(scenario.concurrency),
         max_model_len=scenario.max_model_len,
     )
-    work, hardware, calibration = deployment.work, deployment.hardware, deployment.calibration
-    basis = worst(calibration.basis, rates_basis(deployment))
+    work, hardware = deployment.work, deployment.hardware
     running = float(point.running_batch) * deployment.parallelism.dp
-    floor_first = ttft_bound(work, hardware, inputs)
-    first_s = float(floor_first.seconds)
-    wait = float(point.queue_wait_s)
-    unloaded = Estimate.banded(
-        point.ttft_unloaded_s, calibration.ttft_band, "s", basis, floor=first_s
+    first = ttft_bound(work, hardware, inputs)
+    token = tpot_bound(work, hardware, running, inputs + outputs / 2.0)
+    generates = work.generates
+    found = ranges(
+        deployment,
+        scenario,
+        Middles(
+            ttft_s=float(point.ttft_s),
+            ttft_unloaded_s=float(point.ttft_unloaded_s),
+            tpot_s=float(point.tpot_s),
+            queue_wait_s=float(point.queue_wait_s),
+            running=running,
+            ttft_floor_s=float(first.seconds),
+            tpot_floor_s=float(token.seconds),
+        ),
     )
-    first = Estimate.banded(point.ttft_s - wait, calibration.ttft_band, "s", basis, floor=first_s)
-    common: dict[str, Any] = {
-        "ttft_unloaded_s": unloaded,
-        "prefill_tokens_per_s": unloaded.inverse(inputs, "tokens/s"),
-        "running_batch": float(point.running_batch),
-        "queue_wait_s": wait,
-        "prefill_bound_by": str(point.prefill_bound_by),
-        "ttft_bound_s": _shown(floor_first),
-        "prefill_parts": _parts(point.prefill.parts()),
-        "calibration": calibration.id,
-    }
-    if not work.generates:
-        requests = first.inverse(running, "1/s")
-        return SpeedAnswer(
-            ttft_s=first,
-            tpot_s=None,
-            e2e_s=first,
-            decode_tokens_per_s=None,
-            output_tokens_per_s=None,
-            total_tokens_per_s=_times(requests, inputs, "tokens/s"),
-            bound_by=str(point.prefill_bound_by),
-            tpot_bound_s=None,
-            decode_parts={},
-            critical_batch=None,
-            **common,
-        )
-    floor_token = tpot_bound(work, hardware, running, inputs + outputs / 2.0)
-    tpot = Estimate.banded(
-        point.tpot_s, calibration.tpot_band, "s", basis, floor=float(floor_token.seconds)
-    )
-    service = Estimate(
-        first.low + (outputs - 1.0) * tpot.low,
-        first.mid + (outputs - 1.0) * tpot.mid,
-        first.high + (outputs - 1.0) * tpot.high,
-        "s",
-        basis,
-    )
-    requests = service.inverse(running, "1/s")
-    rounds = wait / float(service.mid)  # a request waits for this many others' whole time
     return SpeedAnswer(
-        ttft_s=_plus(first, _times(service, rounds, "s")),
-        tpot_s=tpot,
-        e2e_s=_times(service, 1.0 + rounds, "s"),
-        decode_tokens_per_s=tpot.inverse(1.0, "tokens/s"),
-        output_tokens_per_s=_times(requests, outputs, "tokens/s"),
-        total_tokens_per_s=_times(requests, inputs + outputs, "tokens/s"),
-        bound_by=str(point.bound_by),
-        tpot_bound_s=_shown(floor_token),
-        decode_parts=_parts(point.decode.parts()),
-        critical_batch=float(maximum(point.critical_batch, 1.0)),
-        **common,
+        ttft_s=found.ttft_s,
+        ttft_unloaded_s=found.ttft_unloaded_s,
+        tpot_s=found.tpot_s,
+        e2e_s=found.e2e_s,
+        prefill_tokens_per_s=found.ttft_unloaded_s.inverse(inputs, "tokens/s"),
+        decode_tokens_per_s=found.decode_tokens_per_s,
+        output_tokens_per_s=found.output_tokens_per_s,
+        total_tokens_per_s=found.total_tokens_per_s,
+        running_batch=float(point.running_batch),
+        queue_wait_s=float(point.queue_wait_s),
+        bound_by=str(point.bound_by if generates else point.prefill_bound_by),
+        prefill_bound_by=str(point.prefill_bound_by),
+        ttft_bound_s=_shown(first),
+        tpot_bound_s=_shown(token) if generates else None,
+        decode_parts=_parts(point.decode.parts()) if generates else {},
+        prefill_parts=_parts(point.prefill.parts()),
+        critical_batch=float(maximum(point.critical_batch, 1.0)) if generates else None,
+        calibration=deployment.calibration.id,
     )
 
 

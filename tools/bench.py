@@ -1,7 +1,8 @@
 """Times the calculator against named baselines measured in the same run, and prints the ratios.
 
 Baselines: for work inside a process, parsing a 2 kB JSON document once (`json.loads`); for whole processes, starting
-Python to do nothing; for pages, an AppTest rerun of a one-line script. A ratio moves less between machines than a time does.
+Python to do nothing; for pages, an AppTest rerun of a one-line script. A ratio moves less between machines than a
+time does.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ DTYPE_BYTES = {
     "float16": 2.0,
     "bfloat16": 2.0,
     "float8_e4m3fn": 1.0,
+    "float8_scaled128": 1.0
+    + 4.0 / 128.0,  # one 32-bit scale per 128 elements, as engines keep indexer keys
     "int8": 1.0,
 }
 

@@ -199,6 +199,11 @@ class _Hub:
             code = "hub_timeout" if late else "hub_unreachable"
             host = urlsplit(url).hostname or ""
             raise Unreachable(code, field="model", model=self.model_id, host=host[:100]) from None
+        except Exception as error:
+            # What the client says to an address that is none: HF_ENDPOINT, or where a redirect leads.
+            if isinstance(error, ValueError) or type(error).__name__ == "InvalidURL":
+                raise Unreachable("hub_redirect", field="model", model=self.model_id) from None
+            raise
         raise Unreachable("hub_redirect", field="model", model=self.model_id)
 
     def _token(self) -> str | None:

@@ -7,22 +7,24 @@ whose storage isn't known has no known size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from planner.architecture.module_paths import ModulePatterns, module_paths, original_part
-from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Weight
-from planner.catalog.encodings import COMPUTE, Encoding
-from planner.catalog.formats import weight_format
-from planner.errors import InvalidConfig, Unsupported
+from planner.architecture.quantization_methods import (
+    METHODS,
+    Recipe,
+    Section,
+    kv_scheme_of,
+    unknown_method,
+)
+from planner.architecture.spec import Architecture, Part, Shape, Weight
+from planner.catalog.encodings import Encoding
+from planner.errors import InvalidConfig
 
-Section = Mapping[str, Any]
 TOWER_PARTS = frozenset({Part.VISION, Part.AUDIO, Part.PROJECTOR})
-# What a method that targets every linear module quantises where no list says otherwise. A router is a module of its
-# own class in most families, and listed by name in the others.
-LINEAR_PARTS = frozenset(Part) - {Part.ROUTER, Part.MTP, Part.NORM}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,27 +66,6 @@ class CheckpointScheme:
     encodings: WeightEncodings
 
 
-Rule = tuple[ModulePatterns | None, Encoding]
-"""Where an encoding applies: the weights that patterns mean, or (None) all that the recipe may quantise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What a configuration comes down to.
-
-    Attributes:
-        rules: the first that means a weight decides.
-        parts: parts that a rule without patterns may quantise.
-        ignored: modules left alone.
-        experts: encoding of routed experts where it differs from the rules'.
-    """
-
-    rules: tuple[Rule, ...]
-    parts: frozenset[Part] = LINEAR_PARTS
-    ignored: ModulePatterns = ModulePatterns(())  # noqa: RUF009 — immutable once made
-    experts: Encoding | None = None
-
-
 @lru_cache(maxsize=1024)
 def checkpoint_scheme(architecture: Architecture) -> CheckpointScheme | None:
     """The checkpoint's storage, or None where it isn't quantised.
@@ -99,12 +80,12 @@ def checkpoint_scheme(architecture: Architecture) -> CheckpointScheme | None:
     section = config.get("quantization")
     flat: Section = {**config, **section} if isinstance(section, Mapping) else config
     method = str(flat.get("quant_method") or ("modelopt" if flat.get("quant_algo") else ""))
-    reader = _METHODS.get(method.lower())
+    reader = METHODS.get(method.lower())
     if reader is None:
-        raise _unknown(method or "none")
+        raise unknown_method(method or "none")
     try:
         recipe = reader(flat)
-        kv_scheme = _kv_scheme(flat)
+        kv_scheme = kv_scheme_of(flat)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise InvalidConfig(
             "config_bad_quantization", key="quantization_config", method=method
@@ -113,16 +94,16 @@ def checkpoint_scheme(architecture: Architecture) -> CheckpointScheme | None:
     encodings = assign(architecture, chooser, chooser.alike)
     used = encodings.used()
     formats = tuple(dict.fromkeys(one.format_id for one in used))
-    label = " + ".join(formats)
+    label = " + ".join(_bits_said(one) for one in dict.fromkeys(used))
     if recipe.parts == frozenset({Part.EXPERTS}):
         label += " experts"
     return CheckpointScheme(method.lower(), label, formats, kv_scheme, encodings)
 
 
-def _unknown(method: str) -> Unsupported:
-    return Unsupported(
-        "quantisation_method_unknown", field="model", method=method, nearest=tuple(sorted(_METHODS))
-    )
+def _bits_said(encoding: Encoding) -> str:
+    """A format's name with the checkpoint's own bits, where a profile is used for another width ("gptq-int8")."""
+    name, stated = encoding.format_id, f"int{encoding.bits:g}"
+    return re.sub(r"(?<=[a-z]-)int4$", stated, name)
 
 
 class _Chooser:
@@ -213,205 +194,3 @@ def assign(
         ),
         mtp=tuple(choose(weight, None, layers, False) for weight in architecture.mtp),
     )
-
-
-def _encoding(id_: str, **changes: Any) -> Encoding:
-    encoding = weight_format(id_).encoding
-    assert encoding is not None  # every profile states one
-    return replace(encoding, **changes)
-
-
-def _parts(id_: str) -> frozenset[Part]:
-    return frozenset(map(Part, weight_format(id_).quantised_parts))
-
-
-def _patterns(config: Section, *keys: str) -> ModulePatterns:
-    """The union of the lists under these keys."""
-    lists: Iterable[Any] = (config.get(key) or () for key in keys)
-    return ModulePatterns(str(name) for names in lists for name in names)
-
-
-def _group(config: Section) -> int:
-    """Group size; −1 means a whole row."""
-    return max(0, _whole(config.get("group_size") or 128, -1))
-
-
-def _whole(value: Any, low: int = 1, high: int = 1_000_000) -> int:
-    """A whole number in range; a ValueError otherwise."""
-    if isinstance(value, bool) or int(value) != value or not low <= value <= high:
-        raise ValueError(value)
-    return int(value)
-
-
-def _awq(config: Section) -> Recipe:
-    bits = _whole(config.get("bits") or config.get("w_bit") or 4, 1, 16)
-    encoding = _encoding("awq-int4", bits=bits, zero_bits=bits, group_columns=_group(config))
-    return Recipe(
-        ((None, encoding),), _parts("awq-int4"), _patterns(config, "modules_to_not_convert")
-    )
-
-
-def _gptq(config: Section) -> Recipe:
-    bits = _whole(config.get("bits") or 4, 1, 16)
-    encoding = _encoding("gptq-int4", bits=bits, zero_bits=bits, group_columns=_group(config))
-    overrides = config.get("dynamic") or {}
-    if any(not str(pattern).startswith("-:") for pattern in overrides):
-        raise Unsupported("quantisation_option_unknown", field="model", method="gptq dynamic")
-    ignored = ModulePatterns(f"re:{str(pattern)[2:]}" for pattern in overrides)
-    parts = _parts("gptq-int4") | ({Part.HEAD} if config.get("lm_head") else set())
-    blocks = config.get("modules_in_block_to_quantize")
-    if not blocks:
-        return Recipe(((None, encoding),), parts, ignored)
-    names = [name for block in blocks for name in ([block] if isinstance(block, str) else block)]
-    return Recipe(((ModulePatterns(names), encoding),), parts, ignored)
-
-
-def _bitsandbytes(config: Section) -> Recipe:
-    if config.get("load_in_8bit") or config.get("_load_in_8bit"):
-        id_ = "llm-int8"
-    else:
-        id_ = "nf4-dq" if config.get("bnb_4bit_use_double_quant") else "nf4"
-    return Recipe(
-        ((None, _encoding(id_)),), _parts(id_), _patterns(config, "llm_int8_skip_modules")
-    )
-
-
-def _fp8(config: Section) -> Recipe:
-    block = config.get("weight_block_size")
-    static = 32.0 if config.get("activation_scheme") == "static" else 0.0  # the input's scale
-    if block:
-        encoding = _encoding(
-            "fp8-block", group_rows=_whole(block[0]), group_columns=_whole(block[1])
-        )
-    else:
-        encoding = _encoding("fp8", tensor_bits=static)
-    experts = None
-    if config.get("moe_quant_algo"):
-        experts = _modelopt_encoding(str(config["moe_quant_algo"]), config)
-    elif config.get("expert_dtype") == "fp4":
-        experts = _encoding("mxfp4")
-    # Beside 4-bit experts, the list under `ignore` speaks of those only.
-    keys = ("modules_to_not_convert", "ignored_layers", *(() if experts else ("ignore",)))
-    return Recipe(((None, encoding),), _parts("fp8-block"), _patterns(config, *keys), experts)
-
-
-def _fbgemm(config: Section) -> Recipe:
-    encoding = _encoding("fp8", group_rows=1, scale_bits=32.0)
-    return Recipe(((None, encoding),), _parts("fp8"), _patterns(config, "modules_to_not_convert"))
-
-
-def _mxfp4(config: Section) -> Recipe:
-    # Only experts are stored so: the integrations replace the experts' module and no other.
-    ignored = _patterns(config, "modules_to_not_convert")
-    return Recipe(((None, _encoding("mxfp4")),), frozenset({Part.EXPERTS}), ignored)
-
-
-def _compressed_tensors(config: Section) -> Recipe:
-    sparsity = config.get("sparsity_config") or {}
-    if sparsity.get("format", "dense") != "dense":
-        raise Unsupported(
-            "quantisation_option_unknown", field="model", method=f"sparsity {sparsity['format']}"
-        )
-    rules: list[Rule] = []
-    for group in (config.get("config_groups") or {}).values():
-        weights, inputs = group.get("weights"), group.get("input_activations")
-        if not weights:
-            continue
-        targets = [str(target) for target in group.get("targets") or ("Linear",)]
-        everywhere = any(target in ("Linear", "LinearBase") for target in targets)
-        patterns = None if everywhere else ModulePatterns(targets)
-        rules.append((patterns, _grouped_encoding(weights, inputs)))
-    if not rules:
-        raise _unknown("compressed-tensors without config_groups")
-    rules.sort(key=lambda rule: rule[0] is None)  # named modules before "every linear one"
-    return Recipe(tuple(rules), ignored=_patterns(config, "ignore", "exclude_modules"))
-
-
-def _grouped_encoding(weights: Section, inputs: Section | None) -> Encoding:
-    """An encoding from a compressed-tensors group: bits, type, strategy and what activations are in."""
-    bits, kind = _whole(weights.get("num_bits") or 8, 1, 16), str(weights.get("type") or "int")
-    strategy, size = weights.get("strategy"), weights.get("group_size")
-    block = weights.get("block_structure")
-    if strategy == "block" and block:
-        blocks = {"group_rows": _whole(block[0]), "group_columns": _whole(block[1])}
-    elif strategy in ("group", "tensor_group") or (size or 0) > 0:
-        blocks = {"group_rows": 1, "group_columns": _whole(size or 128)}
-    else:
-        blocks = {"group_rows": 0 if strategy == "tensor" else 1, "group_columns": 0}
-    if kind == "float" and bits == 8:
-        encoding = _encoding("fp8-block" if strategy == "block" else "fp8", **blocks)
-    elif kind == "float" and bits == 4:
-        encoding = _encoding("nvfp4" if blocks["group_columns"] == 16 else "mxfp4", **blocks)
-    elif kind == "int" and bits == 8 and inputs:
-        encoding = _encoding("int8", **blocks)
-    elif kind == "int" and bits in (4, 8):
-        zero = 0 if weights.get("symmetric", True) else bits
-        encoding = _encoding("w4a16", bits=bits, zero_bits=zero, **blocks)
-    else:
-        raise _unknown(f"compressed-tensors {kind}{bits}")
-    return encoding if inputs else replace(encoding, compute=COMPUTE)
-
-
-_MODELOPT: dict[str, tuple[str, dict[str, Any]]] = {
-    "FP8": ("fp8", {"tensor_bits": 32.0}),
-    "FP8_PB_WO": ("fp8-block", {"compute": COMPUTE}),
-    "FP8_PB_REAL": ("fp8-block", {}),
-    "NVFP4": ("nvfp4", {}),
-    "W4A16_NVFP4": ("nvfp4", {"compute": COMPUTE, "tensor_bits": 32.0}),
-    "MXFP8": ("mxfp8", {}),
-    "MXFP4": ("mxfp4", {}),
-    "W4A16_AWQ": ("w4a16", {}),
-}
-
-
-def _modelopt_encoding(algo: str, config: Section) -> Encoding:
-    known = _MODELOPT.get(algo.upper())
-    if known is None:
-        raise _unknown(f"modelopt {algo}")
-    id_, changes = known
-    size = config.get("group_size")
-    if size and id_ in ("nvfp4", "w4a16"):
-        changes = {**changes, "group_columns": _whole(size)}
-    return _encoding(id_, **changes)
-
-
-def _modelopt(config: Section) -> Recipe:
-    algo = str(config.get("quant_algo") or "")
-    ignored = _patterns(config, "exclude_modules", "ignore")
-    layers = config.get("quantized_layers")
-    if not layers:
-        return Recipe(((None, _modelopt_encoding(algo, config)),), ignored=ignored)
-    names: dict[Encoding, list[str]] = {}
-    for name, how in layers.items():
-        names.setdefault(_modelopt_encoding(str(how.get("quant_algo")), how), []).append(name)
-    return Recipe(
-        tuple((ModulePatterns(group), encoding) for encoding, group in names.items()),
-        ignored=ignored,
-    )
-
-
-_METHODS: dict[str, Callable[[Section], Recipe]] = {
-    "awq": _awq,
-    "gptq": _gptq,
-    "bitsandbytes": _bitsandbytes,
-    "fp8": _fp8,
-    "fbgemm_fp8": _fbgemm,
-    "compressed-tensors": _compressed_tensors,
-    "modelopt": _modelopt,
-    "modelopt_fp4": _modelopt,
-    "mxfp4": _mxfp4,
-}
-
-
-def _kv_scheme(config: Section) -> str | None:
-    """The cache format that the checkpoint carries scales for."""
-    scheme = config.get("kv_cache_quant_algo") or config.get("kv_cache_scheme")
-    if not scheme:
-        return None
-    if isinstance(scheme, Mapping):
-        name = f"{scheme.get('type')}{scheme.get('num_bits')}"
-        scheme = {"float8": "fp8", "float4": "nvfp4"}.get(name, name)
-    name = str(scheme).lower()
-    if name not in ("fp8", "int8", "nvfp4"):
-        raise Unsupported("quantisation_option_unknown", field="model", method=f"KV cache {name}")
-    return name

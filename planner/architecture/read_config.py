@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from planner.architecture.keys import shown
 from planner.errors import InvalidConfig
@@ -21,7 +21,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
 
 
 def parse_config(text: str | bytes) -> dict[str, Any]:
-    """A configuration as plain data.
+    """A configuration as plain data; Infinity, which JSON doesn't know, as the text "Infinity".
 
     Args:
         text: JSON, as text or UTF-8 bytes, with or without a byte order mark.
@@ -29,7 +29,7 @@ def parse_config(text: str | bytes) -> dict[str, Any]:
     Raises:
         InvalidConfig: `config_too_large` (over 5 MB), `config_not_utf8`, `config_too_deep` (over 64 levels),
             `config_too_many_items` (over 500,000 brackets, commas and strings), `config_not_json` (with `line` and
-            `column`), `config_number` (NaN, Infinity, or over 30 digits), `config_duplicate_key` (with `key`),
+            `column`), `config_number` (NaN, or over 30 digits), `config_duplicate_key` (with `key`),
             `config_not_object`.
     """
     if len(text) > MAX_BYTES:
@@ -45,7 +45,7 @@ def parse_config(text: str | bytes) -> dict[str, Any]:
         value = json.loads(
             text,
             object_pairs_hook=_object,
-            parse_constant=_refuse_constant,
+            parse_constant=_constant,
             parse_int=_integer,
             parse_float=_float,
         )
@@ -113,8 +113,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidConfig("config_number", given=name)
+def _constant(name: str) -> str:
+    """Infinity as text: published files state it for a limit that isn't one, and no size may be read from it."""
+    if name == "NaN":
+        raise InvalidConfig("config_number", given=name)
+    return name
 
 
 def _integer(digits: str) -> int:

@@ -16,6 +16,8 @@ from planner.architecture.towers import towers_of
 from planner.catalog.models import ModelProfile, model_profile
 from planner.errors import UnsupportedArchitecture
 
+# Their parts that speak aren't described.
+_SPEAKING = frozenset({"qwen2_5_omni", "qwen3_omni_moe"})
 # What a language model's section leaves to the level above it.
 _INHERITED = ("dtype", "torch_dtype", "quantization_config", "compression_config")
 
@@ -73,11 +75,14 @@ def _wrapped(keys: Keys, model_type: str, wrapper: Wrapper) -> Architecture:
     if adapter is None:
         raise _unsupported(text_type)
     towers = towers_of(keys.config)
+    described = adapter(text_keys)
+    left_out = ("speech_parts_left_out",) if model_type in _SPEAKING else ()
     return replace(
-        adapter(text_keys),
+        described,
         model_type=model_type,
         towers=towers,
         modality=wrapper.modality or _modality(towers),
+        notes=(*described.notes, *left_out),
     )
 
 

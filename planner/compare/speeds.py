@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from planner.compare.held import GroupBudget, at
 from planner.deployment import Deployment
 from planner.errors import MissingFigure, PlannerError
-from planner.quantity import Basis, Estimate, worst
+from planner.quantity import Estimate
 from planner.scenario import Scenario
 from planner.speed.bounds import tpot_bound, ttft_bound
 from planner.speed.serving_point import ServingPoint
-from planner.speed_answer import point_of, rates_basis, speed_answer
+from planner.speed_answer import Middles, point_of, ranges, speed_answer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,15 +33,8 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Middles:
-    """One deployment's serving point and its floors, as numbers (s)."""
-
-    ttft_s: float
-    tpot_s: float
-    queue_wait_s: float
-    running: float
-    ttft_floor_s: float
-    tpot_floor_s: float
+class _Member:
+    middles: Middles
     bound_by: str
 
 
@@ -84,7 +77,7 @@ def _alone(memory: GroupBudget, scenario: Scenario, index: int) -> Speed | Plann
     )
 
 
-def _middles(memory: GroupBudget, scenario: Scenario) -> list[_Middles | None] | None:
+def _middles(memory: GroupBudget, scenario: Scenario) -> list[_Member | None] | None:
     """The whole group in one call: None for a member that lacks a figure, and altogether where all lack one."""
     together = memory.group.together
     inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
@@ -104,19 +97,19 @@ def _middles(memory: GroupBudget, scenario: Scenario) -> list[_Middles | None] |
     except MissingFigure:
         return None
     names = _names(point, generates=work.generates)
-    found: list[_Middles | None] = []
+    found: list[_Member | None] = []
     for index in range(len(memory.group.deployments)):
-        one = _Middles(
-            at(point.ttft_s, index),
-            at(point.tpot_s, index),
-            at(point.queue_wait_s, index),
-            at(running, index),
-            at(first, index),
-            at(token, index),
-            names[index],
+        one = Middles(
+            ttft_s=at(point.ttft_s, index),
+            ttft_unloaded_s=at(point.ttft_unloaded_s, index),
+            tpot_s=at(point.tpot_s, index),
+            queue_wait_s=at(point.queue_wait_s, index),
+            running=at(running, index),
+            ttft_floor_s=at(first, index),
+            tpot_floor_s=at(token, index),
         )
         known = math.isfinite(one.ttft_s + one.tpot_s + one.ttft_floor_s + one.tpot_floor_s)
-        found.append(one if known else None)
+        found.append(_Member(one, names[index]) if known else None)
     return found
 
 
@@ -124,37 +117,13 @@ def _names(point: ServingPoint, *, generates: bool) -> list[str]:
     return [str(name) for name in (point.bound_by if generates else point.prefill_bound_by)]
 
 
-def _speed(deployment: Deployment, scenario: Scenario, point: _Middles) -> Speed:
-    """Ranges around the middles, held above the floors: as `planner.speed_answer` makes them."""
-    inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
-    calibration = deployment.calibration
-    basis = worst(calibration.basis, rates_basis(deployment))
-    own = point.ttft_s - point.queue_wait_s
-    first = Estimate.banded(own, calibration.ttft_band, "s", basis, floor=point.ttft_floor_s)
-    if not deployment.work.generates:
-        rate = _scaled(first.inverse(point.running, "1/s"), inputs, "tokens/s")
-        return Speed(first, None, None, None, rate, point.bound_by)
-    tpot = Estimate.banded(
-        point.tpot_s, calibration.tpot_band, "s", basis, floor=point.tpot_floor_s
-    )
-    service = _sum(first, _scaled(tpot, outputs - 1.0, "s"), basis)
-    requests = service.inverse(point.running, "1/s")
-    rounds = point.queue_wait_s / float(service.mid)
+def _speed(deployment: Deployment, scenario: Scenario, member: _Member) -> Speed:
+    found = ranges(deployment, scenario, member.middles)
     return Speed(
-        _sum(first, _scaled(service, rounds, "s"), basis),
-        tpot,
-        tpot.inverse(1.0, "tokens/s"),
-        _scaled(requests, outputs, "tokens/s"),
-        _scaled(requests, inputs + outputs, "tokens/s"),
-        point.bound_by,
+        found.ttft_s,
+        found.tpot_s,
+        found.decode_tokens_per_s,
+        found.output_tokens_per_s,
+        found.total_tokens_per_s,
+        member.bound_by,
     )
-
-
-def _scaled(estimate: Estimate, factor: float, unit: str) -> Estimate:
-    return Estimate(
-        estimate.low * factor, estimate.mid * factor, estimate.high * factor, unit, estimate.basis
-    )
-
-
-def _sum(a: Estimate, b: Estimate, basis: Basis) -> Estimate:
-    return Estimate(a.low + b.low, a.mid + b.mid, a.high + b.high, a.unit, basis)

@@ -206,7 +206,8 @@ def memory_budget(
     parts = _components(
         architecture, settings, parallelism, weights, activation, runtime, graphs + 0.0 * free
     )
-    basis = worst(settings.basis, parts[1].basis)
+    counted = parts if inside else parts[:3]
+    basis = worst(settings.basis, *(part.basis for part in counted[1:]))
     return MemoryBudget(
         usable_bytes=usable_bytes,
         reserved_bytes=reserved,
@@ -216,7 +217,7 @@ def memory_budget(
         activation=parts[1],
         runtime=parts[2],
         graphs=parts[3],
-        kv_pool=_pool_component(free, parts, inside > 0.0, settings, basis),
+        kv_pool=_pool_component(free, counted, settings, basis),
         slack_bytes=usable_bytes - reserved - outside,
         outside_bytes=outside,
         kv_factor=factor,
@@ -313,18 +314,16 @@ def _components(
 def _pool_component(
     free: Quantity,
     parts: tuple[Component, ...],
-    graphs_inside: bool,
     settings: EngineSettings,
     basis: Basis,
 ) -> Component:
     """The pool and its range: what its parts leave open, and no less than the band of its engine."""
-    counted = parts if graphs_inside else parts[:3]
     less: Quantity = 0.0 * free
     more: Quantity = 0.0 * free
-    for part in counted:
+    for part in parts:
         less, more = less + (part.high - part.mid), more + (part.mid - part.low)
     band = settings.pool_band
-    if basis > Basis.CALIBRATED:
+    if settings.basis > Basis.CALIBRATED:
         band = max(band, UNKNOWN_POOL_BAND)
     mid = maximum(free, 0.0)
     low = maximum(minimum(free - less, mid * (1.0 - band)), 0.0)

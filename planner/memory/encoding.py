@@ -48,8 +48,8 @@ def weight_bytes(weight: Weight, encoding: Encoding | None, dtype: str) -> float
     return weight.copies * matrix_bytes(encoding, weight.rows, weight.columns)
 
 
-# Multiples that kernels pad MXFP4 experts to, (hidden size, intermediate width). Marlin's are in vLLM's code; Triton's is
-# read off loaded sizes: gpt-oss-120b takes 65.97 GiB with Marlin and 64.4 with Triton, 60.77 in its files.
+# Multiples that kernels pad MXFP4 experts to, (hidden size, intermediate width). Marlin's are in vLLM's code; Triton's
+# is read off loaded sizes: gpt-oss-120b takes 65.97 GiB with Marlin and 64.4 with Triton, 60.77 in its files.
 MXFP4_PADDING = {"marlin": (256, 128), "triton": (256, 1)}
 
 

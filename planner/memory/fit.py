@@ -219,7 +219,10 @@ def _notes(
         values = {"model_maximum": longest, "max_model_len": room}
         notes.append(Note("fit_needs_max_model_len", values))
     if budget.room_outside_bytes < 0.0 and settings.policy not in {"grow", "context"}:
-        values = {"short_bytes": -float(budget.room_outside_bytes)}
+        values = {
+            "short_bytes": -float(budget.room_outside_bytes),
+            "outside_bytes": float(budget.outside_bytes),
+        }
         notes.append(Note("fit_no_room_outside", values))
     return tuple(notes)
 

@@ -194,7 +194,9 @@ def stored_weights(
     if _is_own(format_, scheme):
         format_ = weight_format("native")
     if scheme is not None and format_.kind == "native":
-        encodings, label, formats = scheme.encodings, scheme.label, scheme.formats
+        encodings = scheme.encodings
+        # A scheme whose ignore list means every module quantises none.
+        label, formats = scheme.label or compute_dtype, scheme.formats or (compute_dtype,)
         dtype, kv_scheme = compute_dtype, scheme.kv_scheme
     else:
         _refuse_requantising(format_, scheme)

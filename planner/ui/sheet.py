@@ -91,7 +91,7 @@ SHEET = """
   padding: 0; min-height: 1.5rem; border: none; background: none; color: var(--hr-link);
 }
 [class*="st-key-figure-"] [data-testid="stPopover"] button p { font-size: .8125rem; }
-[class*="st-key-figure-"] [data-testid="stPopover"] button [data-testid="stIconMaterial"] {
+[class*="st-key-figure-"] [data-testid="stPopover"] button div[aria-hidden="true"] {
   display: none;
 }
 [class*="st-key-figure-"] [data-testid="stPopover"] button:hover p { text-decoration: underline; }

@@ -368,7 +368,7 @@ def test_llama_3_2_vision_keeps_nothing_for_an_image_that_is_not_there() -> None
 def test_sparse_attention_reads_what_it_selects_and_keeps_everything() -> None:
     model = architecture_of("deepseek-ai/DeepSeek-V3.2")
     layout = cache_layout(model, 2.0, 2.0, 2.0)
-    latent, index = 61 * 576 * 2, 61 * 128 * 1
+    latent, index = 61 * 576 * 2, 61 * (128 + 4)  # fp8 keys with a 32-bit scale
     assert cache_bytes(layout, 100_000.0) == 100_000 * (latent + index)
     assert read_bytes(layout, 100_000.0) == 2048 * latent + 100_000 * index
 
@@ -378,7 +378,7 @@ def test_a_compressed_past_grows_by_an_entry_in_four_and_in_a_hundred_and_twenty
     layout = cache_layout(model, 2.0, 2.0, 2.0)
     grown = cache_bytes(layout, 12_800.0) - cache_bytes(layout, 0.0)
     window = 43 * 128 * 512 * 2
-    sparse = 21 * 3200 * (512 * 2 + 128)
+    sparse = 21 * 3200 * (512 * 2 + 128 + 4)
     heavy = 20 * 100 * 512 * 2
     assert grown == window + sparse + heavy
 

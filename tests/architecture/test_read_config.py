@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.architecture.keys import Keys
 from planner.architecture.read_config import (
     MAX_BYTES,
     MAX_DEPTH,
@@ -49,12 +50,19 @@ def test_hostile_text_is_refused_with_its_reason(code: str, text: str) -> None:
     assert refusal.value.code == code
 
 
-@pytest.mark.parametrize(
-    "number", ["Infinity", "-Infinity", "1e999", "9" * 40, "0." + "1" * 200, "-" + "9" * 40]
-)
+@pytest.mark.parametrize("number", ["NaN", "1e999", "9" * 40, "0." + "1" * 200, "-" + "9" * 40])
 def test_numbers_that_no_size_needs_are_refused(number: str) -> None:
     with pytest.raises(InvalidConfig, match="config_number"):
         parse_config(f'{{"hidden_size": {number}}}')
+
+
+def test_a_limit_of_infinity_is_text_that_no_size_is_read_from() -> None:
+    """NVIDIA's hybrids state `time_step_limit: [0.0, Infinity]`."""
+    config = parse_config('{"time_step_limit": [0.0, Infinity], "hidden_size": -Infinity}')
+    assert config == {"time_step_limit": [0.0, "Infinity"], "hidden_size": "-Infinity"}
+    with pytest.raises(InvalidConfig) as refusal:
+        Keys(config).integer("hidden_size")
+    assert refusal.value.code == "config_key_type"
 
 
 def test_a_duplicate_key_is_named_however_deep_it_lies() -> None:

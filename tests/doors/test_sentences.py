@@ -67,7 +67,7 @@ def test_every_note_of_many_answers_can_be_said(language: str) -> None:
             ("h100-sxm-80gb", "fp8"),
             ("rtx-4090", "gguf:Q4_K_M"),
         ):
-            for tokens, users in ((512, 1), (500_000, 1), (4096, 512)):
+            for tokens, users, share in ((512, 1, None), (500_000, 1, None), (4096, 512, 0.99)):
                 try:
                     answer = evaluate(
                         Scenario(
@@ -76,6 +76,7 @@ def test_every_note_of_many_answers_can_be_said(language: str) -> None:
                             weights=weights,
                             input_tokens=tokens,
                             concurrency=users,
+                            gpu_memory_utilization=share,
                         )
                     )
                 except PlannerError as error:

@@ -47,12 +47,17 @@ def words(app: AppTest) -> str:
     parts = [block.proto.body for block in app.get("html")]
     parts += [block.value for kind in (app.markdown, app.caption, app.subheader) for block in kind]
     parts += [button.label for button in app.button]
-    return " ".join(html.unescape(TAG.sub(" ", part)) for part in parts)
+    return _plain(" ".join(html.unescape(TAG.sub(" ", part)) for part in parts))
 
 
 def markup(app: AppTest) -> str:
     """All markup that we wrote ourselves."""
-    return "\n".join(block.proto.body for block in app.get("html"))
+    return _plain("\n".join(block.proto.body for block in app.get("html")))
+
+
+def _plain(shown: str) -> str:
+    """With the no-break spaces before units as common ones."""
+    return shown.replace("\u00a0", " ")
 
 
 def charts(app: AppTest) -> list[Any]:

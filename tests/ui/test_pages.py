@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from plotly.graph_objects import Figure
 
 from planner.evaluation import evaluate
 from planner.scenario import Scenario
@@ -148,6 +149,16 @@ def test_charts_are_small_and_mark_the_scenario(path: str) -> None:
         assert marked or stacked
         for axis in ("xaxis", "yaxis"):
             assert spec["layout"][axis]["fixedrange"] is True
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_plotly_knows_every_property(path: str) -> None:
+    """The pages skip plotly's own check; here it's made."""
+    for preset in PRESETS:
+        for chart in charts(open_app(path, **to_query({**DEFAULTS, **preset.values}))):
+            spec = json.loads(chart.spec)
+            spec["layout"].pop("template", None)
+            assert Figure(spec).data
 
 
 def test_numbers_on_axes_follow_the_language() -> None:

@@ -49,7 +49,7 @@ _MIXTURE = Mixture(
     default_shared=1,
 )
 # The indexer's keys are kept in 8 bits whatever the cache's own type.
-_INDEXER_DTYPE = "float8_e4m3fn"
+_INDEXER_DTYPE = "float8_scaled128"
 
 
 @dataclass(frozen=True, slots=True)

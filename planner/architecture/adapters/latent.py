@@ -32,7 +32,7 @@ MLP_BIAS = ("mlp_bias", False)
 _ROUTED = ("n_routed_experts", "num_local_experts", "num_experts")
 
 # Engines that run the indexer keep its keys in 8 bits whatever the cache's own type.
-INDEXER_DTYPE = "float8_e4m3fn"
+INDEXER_DTYPE = "float8_scaled128"
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,9 +285,8 @@ def mistral_large4(keys: Keys) -> Architecture:
                 *(index if own else ()),
                 *norm("norm", hidden, copies=2),
             )
-            mixer: Mixer = latent_mixer(here, indexer, own=own)
-            if not stores:
-                mixer = _without_latents(mixer)
+            whole = latent_mixer(here, indexer, own=own)
+            mixer: Mixer = whole if stores else _without_latents(whole)
             kinds[sparse, rotates, own, stores] = feed_forward(
                 keys, mixture, hidden, sparse, (mixer,), weights
             )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from planner.quantity import Estimate
 from planner.ui.guard import guarded
 from planner.ui.look import NEUTRAL, SERIES
-from planner.ui.widgets import draw, h, shown, t, table_html
+from planner.ui.widgets import draw, shown, t, table_html
 
 Array = NDArray[np.float64]
 HEIGHT = 300
@@ -64,10 +64,14 @@ class Chart:
 
 def draw_chart(chart: Chart) -> None:
     """The finding, the chart, how to read it, and the numbers behind a toggle."""
+    from plotly.graph_objects import Figure  # here: plotly isn't on the app's import path
+
+    # Not checked property by property, which costs more than drawing: a test does that for every chart.
+    figure = Figure(chart.figure, _validate=False)
     with st.container(key=f"box-{chart.key}", gap="xsmall"):
         draw(f'<p class="hr-finding">{chart.finding}</p>')
         st.plotly_chart(
-            chart.figure, key=f"chart-{chart.key}", config=CONFIG, theme="streamlit", alt=chart.alt
+            figure, key=f"chart-{chart.key}", config=CONFIG, theme="streamlit", alt=chart.alt
         )
         draw(f'{chart.legend}<p class="hr-about">{chart.about}</p>')
         _table(chart)
@@ -208,9 +212,9 @@ def line(
     return trace | {"text": list(hover), "hovertemplate": "%{text}<extra></extra>"}
 
 
-def bound_line(x: Array, y: Array, hover: Sequence[str] | None) -> dict[str, Any]:
+def bound_line(x: Array, y: Array) -> dict[str, Any]:
     """A physical bound: thin and grey."""
-    return line(x, y, hover, NEUTRAL, line={"width": 1.2, "dash": "dot"})
+    return line(x, y, None, NEUTRAL, line={"width": 1.2, "dash": "dot"})
 
 
 def here(x: float, y: float, hover: str, colour: str = SERIES[0]) -> dict[str, Any]:
@@ -283,6 +287,7 @@ def rows_at(points: Iterable[float], x: Array) -> list[int]:
 def range_words(estimate: Estimate, index: int, kind: str) -> str:
     """One point of a curve with its range, as HTML for a hover label or a cell."""
     low, mid, high = (
-        float(np.asarray(end)[index]) for end in (estimate.low, estimate.mid, estimate.high)
+        shown(float(np.asarray(end)[index]), kind)
+        for end in (estimate.low, estimate.mid, estimate.high)
     )
-    return h("chart.range", mid=shown(mid, kind), low=shown(low, kind), high=shown(high, kind))
+    return html.escape(f"{mid} ({low} – {high})")

@@ -28,7 +28,7 @@ from planner.ui.charts.base import (
 from planner.ui.state import plain
 from planner.ui.widgets import h, shown
 
-POINTS = 40
+POINTS = 28
 MOST = 1024.0
 
 

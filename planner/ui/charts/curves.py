@@ -29,7 +29,7 @@ from planner.ui.choices import TOKEN_STOPS
 from planner.ui.state import plain
 from planner.ui.widgets import h, shown
 
-POINTS = 48
+POINTS = 28
 SHORTEST = 128.0
 # Names of growth by their largest exponent.
 GROWTH = (("flat", 0.3), ("slow", 0.75), ("linear", 1.25))
@@ -71,7 +71,7 @@ def decode_chart(evaluation: Evaluation) -> Chart:
     mid = np.asarray(curve.estimate.mid)
     words = _ends(evaluation, x, mid)
     slower = np.flatnonzero(mid < (1.0 - FLAT) * mid[0])
-    knee = float(x[slower[0]]) if len(slower) else words["last"]
+    knee = float(x[max(slower[0] - 1, 0)]) if len(slower) else words["last"]
     words |= {"lost": max(1.0 - words["to"] / words["from"], 0.0), "knee": _round(knee)}
     bends = "knee" if knee > 16.0 * x[0] else "falls"
     shape = "flat" if words["lost"] < FLAT else bends
@@ -112,8 +112,7 @@ def _curve_chart(
     traces = band(x, estimate)
     everything = [np.asarray(estimate.low), np.asarray(estimate.high)]
     if bound is not None:
-        said = hovers(x, lambda i: h("chart.bound_hover", value=shown(bound[i], kind)))
-        traces.append(bound_line(x, bound, said))
+        traces.append(bound_line(x, bound))
         everything.append(bound)
     said = hovers(
         x, lambda i: f"{h('chart.at_tokens', tokens=x[i])}<br>{range_words(estimate, i, kind)}"

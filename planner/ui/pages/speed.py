@@ -22,6 +22,7 @@ def draw_page(evaluation: Evaluation) -> None:
     headline(evaluation)
     four_questions(evaluation)
     if decodes:
+        st.subheader(t("speed.curves_title"), anchor="prompt")
         with side_by_side():
             draw_chart(ttft_chart(evaluation))
             draw_chart(decode_chart(evaluation))

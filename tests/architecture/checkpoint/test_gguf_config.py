@@ -17,6 +17,7 @@ from planner.architecture.totals import parameters
 from planner.catalog.models import model_profile
 from planner.errors import InvalidConfig, InvalidInput, UnsupportedArchitecture
 from tests.architecture.checkpoint import gguf_models as m
+from tests.architecture.checkpoint.sentences import assert_said
 from tests.architecture.checkpoint.writers import GGML, write_gguf
 
 Q4, Q8 = "Q4_K", "Q8_0"
@@ -369,6 +370,7 @@ def test_metadata_that_cannot_be_meant_are_refused_by_name(
     with pytest.raises(InvalidConfig) as refusal:
         read_model_path(changed(tmp_path, **changes))
     assert refusal.value.code == code
+    assert_said(refusal.value)
     assert refusal.value.values["key"] == key
 
 
@@ -380,6 +382,7 @@ def test_equal_heads_stated_per_layer_are_one_number(tmp_path: Path) -> None:
 def test_an_architecture_that_is_not_translated_is_refused_with_close_ones(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedArchitecture) as refusal:
         read_model_path(changed(tmp_path, general__architecture="llama5", llama5__block_count=32))
+    assert_said(refusal.value)
     assert refusal.value.values["model_type"] == "llama5"
     assert "llama" in refusal.value.values["nearest"]
 
@@ -388,6 +391,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_model_path(changed(tmp_path, general__type="mmproj"))
     assert refusal.value.code == "gguf_not_a_model"
+    assert_said(refusal.value)
 
 
 def test_a_latent_that_llama_cpp_would_not_keep_is_refused(tmp_path: Path) -> None:
@@ -397,6 +401,7 @@ def test_a_latent_that_llama_cpp_would_not_keep_is_refused(tmp_path: Path) -> No
     with pytest.raises(InvalidInput) as refusal:
         read_model_path(tmp_path / "model.gguf")
     assert refusal.value.code == "gguf_latent_unabsorbed"
+    assert_said(refusal.value)
 
 
 def test_a_vocabulary_alone_is_no_model(tmp_path: Path) -> None:
@@ -405,3 +410,4 @@ def test_a_vocabulary_alone_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_model_path(tmp_path / "vocab.gguf")
     assert refusal.value.code == "gguf_no_weights"
+    assert_said(refusal.value)

@@ -16,6 +16,7 @@ from planner.architecture.checkpoint.gguf_header import GgufHeader, read_gguf_he
 from planner.architecture.checkpoint.gguf_types import FILE_TYPES, TENSOR_TYPES
 from planner.catalog.formats import gguf_block_elements, gguf_encoding, weight_format_ids
 from planner.errors import InvalidInput
+from tests.architecture.checkpoint.sentences import assert_said
 from tests.architecture.checkpoint.sources import Memory
 from tests.architecture.checkpoint.writers import GGML, gguf_bytes
 
@@ -119,6 +120,7 @@ def refusal(content: bytes, claimed: int | None = None) -> InvalidInput:
     with pytest.raises(InvalidInput) as caught:
         read_gguf_header(Memory(content, claimed=claimed))
     assert caught.value.field == "model"
+    assert_said(caught.value)
     return caught.value
 
 

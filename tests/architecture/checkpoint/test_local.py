@@ -16,8 +16,10 @@ from planner.architecture.checkpoint.sizes import (
     Group,
     checkpoint_of,
 )
+from planner.cli import main
 from planner.errors import InvalidConfig, InvalidInput
 from tests.architecture.checkpoint import gguf_models as m
+from tests.architecture.checkpoint.sentences import assert_said
 from tests.architecture.checkpoint.writers import write_gguf, write_safetensors
 
 CONFIG: dict[str, Any] = {
@@ -106,6 +108,7 @@ def test_an_index_without_files_or_total_says_what_is_missing(tmp_path: Path) ->
     with pytest.raises(InvalidInput) as refusal:
         read_model_path(tmp_path)
     assert refusal.value.code == "checkpoint_part_missing"
+    assert_said(refusal.value)
     assert refusal.value.values["missing"] == "model-1.safetensors"
 
 
@@ -150,6 +153,7 @@ def test_weights_without_a_configuration(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_model_path(tmp_path / "model.safetensors")
     assert refusal.value.code == "checkpoint_without_config"
+    assert_said(refusal.value)
     with pytest.raises(InvalidConfig) as missing:
         read_model_path(tmp_path)
     assert missing.value.code == "config_not_found"
@@ -181,6 +185,7 @@ def test_a_folder_with_several_ggufs_is_not_guessed(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_model_path(tmp_path)
     assert refusal.value.code == "checkpoint_several"
+    assert_said(refusal.value)
     assert refusal.value.values["files"] == ("a.gguf", "b.gguf")
 
 
@@ -217,6 +222,7 @@ def test_a_split_gguf_is_one_model(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_model_path(parts[0])
     assert refusal.value.code == "checkpoint_part_missing"
+    assert_said(refusal.value)
     assert refusal.value.values["missing"] == parts[1].name
 
 
@@ -225,6 +231,7 @@ def test_parts_that_are_not_one_set_are_refused(tmp_path: Path, wrong: dict[str,
     with pytest.raises(InvalidInput) as refusal:
         read_model_path(split(tmp_path, **wrong)[0])
     assert refusal.value.code == "gguf_split"
+    assert_said(refusal.value)
 
 
 def test_what_names_a_model_here_and_what_is_an_id(
@@ -249,6 +256,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_model_path(f"{tmp_path}/{name}")
     assert refusal.value.code == "checkpoint_unreadable"
+    assert_said(refusal.value)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
@@ -257,8 +265,46 @@ def test_a_pipe_is_no_file_and_is_not_waited_for(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_model_path(tmp_path / "pipe.gguf")
     assert refusal.value.code == "checkpoint_unreadable"
+    assert_said(refusal.value)
 
 
 def test_a_configuration_does_not_speak_for_its_files(tmp_path: Path) -> None:
     folder_with(tmp_path, **{CHECKPOINT_KEY: {"total_bytes": 1}})
     assert CHECKPOINT_KEY not in read_model_path(tmp_path)
+
+
+def told(capsys: pytest.CaptureFixture[str], path: Path, *flags: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and answer of the command line for a model on this computer."""
+    code = main(["estimate", "--model", str(path), "--gpu", "t4", "--json", "--lang", "en", *flags])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_the_command_line_counts_what_the_files_hold(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder_with(tmp_path)
+    write_safetensors(tmp_path / "model.safetensors", [*HEAD_AND_TAIL, *LAYERS])
+    code, answer = told(capsys, tmp_path)
+    assert code == 0
+    note = next(note for note in answer["assumptions"] if note["code"] == "checkpoint_bytes")
+    assert note["values"]["file_bytes"] == note["values"]["loaded_bytes"] == TOTAL
+    assert note["values"]["formula_bytes"] == TOTAL
+    assert answer["memory"]["weights_gib"] == pytest.approx(TOTAL / 2**30, rel=1e-5)
+    (tmp_path / "model.safetensors").write_bytes(b"cut off")
+    code, answer = told(capsys, tmp_path)
+    assert code == 1
+    assert answer["error"]["code"] == "safetensors_truncated"
+
+
+def test_the_command_line_answers_for_a_gguf_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = gguf(tmp_path, **{"general__file_type": 1})
+    code, answer = told(capsys, path)
+    assert code == 0
+    assert answer["deployment"]["engine"] == "llama.cpp"
+    assert answer["deployment"]["weights"] == "gguf:F16"
+    assert answer["model"]["name"] == "model.gguf"
+    # Two layers of two heads of 32, keys and values, in two bytes.
+    assert answer["memory"]["kv_bytes_per_token"] == 2 * 2 * 32 * 2 * 2
+    assert any(note["code"] == "checkpoint_bytes" for note in answer["assumptions"])

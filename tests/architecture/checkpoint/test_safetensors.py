@@ -22,6 +22,7 @@ from planner.architecture.checkpoint.safetensors import (
 )
 from planner.architecture.checkpoint.tensors import Tensor
 from planner.errors import InvalidInput
+from tests.architecture.checkpoint.sentences import assert_said
 from tests.architecture.checkpoint.sources import Memory
 from tests.architecture.checkpoint.writers import SAFETENSORS_BYTES, safetensors_header
 
@@ -98,6 +99,7 @@ def refused(header: Any, *, data: int = 0) -> InvalidInput:
     with pytest.raises(InvalidInput) as refusal:
         read_header(file_of(content, data))
     assert refusal.value.field == "model"
+    assert_said(refusal.value)
     return refusal.value
 
 
@@ -119,7 +121,8 @@ def entry(dtype: Any = "BF16", shape: Any = (2, 2), offsets: Any = (0, 8)) -> di
         ({"a": entry(offsets=[0])}, "offsets_no_pair"),
         ({"a": entry(offsets=[8, 0])}, "offsets_no_pair"),
         ({"a": entry(shape=[2.5, 2])}, "number_unfit"),
-        ({"a": entry(shape=[10**30])}, "number_unfit"),
+        ({"a": entry(shape=[10**30])}, "shape_no_list"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "number_unfit"),
         (b'{"a": NaN}', "number_unfit"),
         (b'{"a": {}, "a": {}}', "name_twice"),
         ({"a" * 501: entry()}, "name_too_long"),
@@ -195,6 +198,7 @@ def test_a_file_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         parse_index(index_of({"a": name}), "index")
     assert refusal.value.code == "safetensors_index_file"
+    assert_said(refusal.value)
 
 
 @pytest.mark.parametrize(
