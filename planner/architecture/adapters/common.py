@@ -110,7 +110,9 @@ def quantization_of(keys: Keys) -> dict[str, Any] | None:
 def is_headless(keys: Keys) -> bool:
     """Whether the checkpoint has no projection to logits: `architectures` names base models or classifiers only."""
     names = keys.texts("architectures") or ()
-    return bool(names) and all(name.endswith(_HEADLESS) for name in names)
+    return bool(names) and all(
+        name.endswith(_HEADLESS) and not name.endswith("LMHeadModel") for name in names
+    )
 
 
 def group(kinds_in_order: Sequence[LayerKind]) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:

@@ -299,7 +299,7 @@ def test_the_command_line_counts_what_the_files_hold(
 def test_the_command_line_answers_for_a_gguf_alone(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    path = gguf(tmp_path, **{"general__file_type": 1})
+    path = gguf(tmp_path, general__file_type=1)
     code, answer = told(capsys, path)
     assert code == 0
     assert answer["deployment"]["engine"] == "llama.cpp"
