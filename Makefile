@@ -54,7 +54,7 @@ bench: $(VENV)/.dev ## time the calculator against itself and print ratios
 	$(BIN)/python -m tools.bench $(ARGS)
 
 golden: $(VENV)/.measure ## count parameters, cache and FLOPs anew with transformers, into tests/golden/
-	$(BIN)/python -m tools.golden $(ARGS)
+	$(BIN)/python -m tests.golden.generate $(ARGS)
 
 screenshots: $(VENV)/.dev ## take the pictures of the pages (needs Chromium)
 	$(BIN)/python -m tools.screenshots $(ARGS)

@@ -49,9 +49,20 @@ def resolve_parallelism(
             for mixer in kind_of_layer.mixers:
                 if isinstance(mixer, Attention | LatentAttention) and mixer.heads % parallelism.tp:
                     raise InvalidInput(
-                        "heads_not_divisible", field="tp", heads=mixer.heads, tp=parallelism.tp
+                        "heads_not_divisible",
+                        field="tp" if degrees[1] else "gpus",
+                        heads=mixer.heads,
+                        tp=parallelism.tp,
+                        nearest=_divisors_near(mixer.heads, parallelism.tp),
                     )
     return parallelism
+
+
+def _divisors_near(heads: int, tp: int) -> tuple[int, ...]:
+    """The divisors of `heads` next below and above `tp`."""
+    divisors = [number for number in range(1, heads + 1) if heads % number == 0]
+    below = [number for number in divisors if number < tp][-1:]
+    return (*below, *[number for number in divisors if number > tp][:1])
 
 
 def dominant_format(stored: StoredWeights) -> str:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import os
+import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -54,27 +58,35 @@ def answer_rows(
         yield {**row, **answer}
 
 
-def run_batch(source: TextIO, target: TextIO, read_model: ModelReader, say: Say) -> tuple[int, int]:
+@dataclass(frozen=True, slots=True)
+class BatchSummary:
+    """What became of a batch: rows written, how many carry an error, and columns that look like fields but weren't."""
+
+    rows: int
+    refused: int
+    unread: tuple[str, ...]
+
+
+def run_batch(source: TextIO, target: TextIO, read_model: ModelReader, say: Say) -> BatchSummary:
     """Reads scenarios from `source` as CSV, writes them with their answers to `target`.
 
-    Returns:
-        Rows written, and how many of them carry an error.
+    Commas separate, or semicolons or tabs where the header has no comma. Columns are found whatever their case, with
+    dashes or underscores; a column of the input that has an answer's name is kept as `given_<name>`.
 
     Raises:
-        InvalidInput: where the header lacks a required column, or the file isn't CSV.
+        InvalidInput: where the header lacks a required column or names one twice, or the file isn't CSV.
     """
     csv.field_size_limit(MAX_CELL)
-    reader = csv.DictReader(source)
     try:
-        header = list(reader.fieldnames or ())
+        first = source.readline(MAX_CELL)
+        delimiter = next((one for one in ",;\t" if one in first), ",")
+        names = next(csv.reader([first], delimiter=delimiter, strict=True), [])
     except (csv.Error, UnicodeDecodeError) as error:
         raise InvalidInput("batch_not_csv", field="cases", reason=str(error)) from error
-    missing = [column for column in REQUIRED if column not in header]
-    if missing:
-        raise InvalidInput("batch_missing_columns", field="cases", columns=tuple(missing))
-    passed = [column for column in header if column not in FLAT_COLUMNS]
+    header = _header(names)
+    reader = csv.DictReader(source, fieldnames=header, delimiter=delimiter)
     writer = csv.DictWriter(
-        target, [*passed, *FLAT_COLUMNS], extrasaction="ignore", lineterminator="\n"
+        target, [*header, *FLAT_COLUMNS], extrasaction="ignore", lineterminator="\n"
     )
     writer.writeheader()
     written = refused = 0
@@ -87,29 +99,70 @@ def run_batch(source: TextIO, target: TextIO, read_model: ModelReader, say: Say)
                 raise InvalidInput("batch_too_many_rows", field="cases", limit=MAX_ROWS)
     except (csv.Error, UnicodeDecodeError) as error:
         raise InvalidInput("batch_not_csv", field="cases", reason=str(error)) from error
-    return written, refused
+    return BatchSummary(written, refused, tuple(filter(_nearly_a_field, header)))
 
 
-def run_batch_files(
-    source: Path, target: Path, read_model: ModelReader, say: Say
-) -> tuple[int, int]:
+def _header(names: list[str]) -> list[str]:
+    """The header's names as fields where they mean one, each once.
+
+    Raises:
+        InvalidInput: where a required column is missing or a name comes twice.
+    """
+    header = []
+    for name in names:
+        plain = name.strip().lower().replace("-", "_").replace(" ", "_")
+        known = plain if plain in COLUMNS else name
+        header.append(f"given_{known}" if known in FLAT_COLUMNS else known)
+    missing = [column for column in REQUIRED if column not in header]
+    if missing:
+        raise InvalidInput("batch_missing_columns", field="cases", columns=tuple(missing))
+    twice = tuple(dict.fromkeys(name for name in header if header.count(name) > 1))
+    if twice:
+        raise InvalidInput("batch_columns_twice", field="cases", columns=twice)
+    return header
+
+
+def _nearly_a_field(name: str) -> bool:
+    return name not in COLUMNS and bool(get_close_matches(name.lower(), COLUMNS, 1, 0.85))
+
+
+def run_batch_files(source: Path, target: Path, read_model: ModelReader, say: Say) -> BatchSummary:
     """`run_batch` on files; the target appears only once it is whole.
 
     Raises:
-        InvalidInput: where a file can't be opened, beside `run_batch`'s own.
+        InvalidInput: where a file can't be opened or the target is the source, beside `run_batch`'s own.
     """
-    partial = target.with_name(target.name + ".part")
     try:
-        with (
-            source.open(newline="", encoding="utf-8-sig") as reading,
-            partial.open("w", newline="", encoding="utf-8") as writing,
-        ):
-            counts = run_batch(reading, writing, read_model, say)
-        partial.replace(target)
+        with source.open(newline="", encoding="utf-8-sig") as reading:
+            # A link stays one: the file that it means is written.
+            place = target.resolve()
+            if place.exists() and place.samefile(source):
+                raise InvalidInput("batch_onto_itself", field="output")
+            return _written_whole(
+                place, lambda writing: run_batch(reading, writing, read_model, say)
+            )
+    except (OSError, ValueError) as error:
+        name = str(getattr(error, "filename", None) or source)
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput("file_unreadable", field=name, reason=reason) from error
+
+
+def _written_whole(place: Path, write: Callable[[TextIO], BatchSummary]) -> BatchSummary:
+    try:
+        descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=".headroom-", suffix=".csv")
     except OSError as error:
-        raise InvalidInput(
-            "file_unreadable", field=str(error.filename), reason=error.strerror or ""
-        ) from error
+        values = {"file": str(place), "reason": error.strerror or str(error)}
+        raise InvalidInput("file_cannot_be_written", field="output", **values) from error
+    try:
+        with os.fdopen(descriptor, "w", newline="", encoding="utf-8") as writing:
+            summary = write(writing)
+        mask = os.umask(0)  # the file is to have the rights of any other that the user makes
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, place)
+    except OSError as error:
+        values = {"file": str(place), "reason": error.strerror or str(error)}
+        raise InvalidInput("file_cannot_be_written", field="output", **values) from error
     finally:
-        partial.unlink(missing_ok=True)
-    return counts
+        Path(name).unlink(missing_ok=True)
+    return summary

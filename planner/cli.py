@@ -11,11 +11,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from planner.catalog.search import Kind
-from planner.errors import InvalidInput, Note, PlannerError
+from planner.errors import InvalidConfig, InvalidInput, Note, PlannerError
 from planner.ui.locale import LANGUAGES, pick_language, say_error, say_note
 
 INTEGERS = (
@@ -66,6 +67,13 @@ def _add_scenario_flags(parser: argparse.ArgumentParser, *, gpu: bool) -> None:
     parser.add_argument(
         "--include-mtp", action="store_true", help="count next-token-prediction layers as loaded"
     )
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -121,7 +129,9 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         listing = verb(name, summary)
         listing.add_argument("query", nargs="?", default="", help="words to search for")
-        listing.add_argument("--limit", type=int, default=None, help="most entries to list")
+        listing.add_argument(
+            "--limit", type=_at_least_one, default=None, help="most entries to list"
+        )
         if name == "models":
             _add_checks(listing)
     return parser
@@ -148,6 +158,8 @@ def model_reference(
     from planner.architecture.read_config import MAX_BYTES, parse_config
 
     if text == "-":
+        if sys.stdin is None:
+            raise InvalidConfig("config_unreadable", path="-")
         return {
             "model": "stdin",
             "config": parse_config(sys.stdin.buffer.read(MAX_BYTES + 1)),
@@ -172,7 +184,9 @@ def _model(arguments: argparse.Namespace, language: str) -> dict[str, Any]:
     def tell(note: Note) -> None:
         print(say_note(note, language), file=sys.stderr)
 
-    return model_reference(arguments.model, hub=arguments.hub, tell=tell)
+    # argparse turns a lone "--" into a list.
+    text = arguments.model if isinstance(arguments.model, str) else "--"
+    return model_reference(text, hub=arguments.hub, tell=tell)
 
 
 def _add_checks(parser: argparse.ArgumentParser) -> None:
@@ -203,7 +217,9 @@ def scenario_values(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print_json(data: Any) -> None:
-    print(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    # A terminal or file that can't show every letter gets them as escapes, which are JSON too.
+    ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in {"utf8", "utf16"}
+    print(json.dumps(data, indent=2, ensure_ascii=ascii_only, default=str))
 
 
 def run_estimate(arguments: argparse.Namespace, language: str) -> int:
@@ -226,17 +242,23 @@ def run_batch(arguments: argparse.Namespace, language: str) -> int:
     """The `batch` verb."""
     from planner.batch import run_batch_files
 
-    written, refused = run_batch_files(
+    done = run_batch_files(
         Path(arguments.cases),
         Path(arguments.output),
         model_reference,
         lambda error: say_error(error, language),
     )
-    summary = {"rows": written, "refused": refused, "output": arguments.output}
+    summary = {"rows": done.rows, "refused": done.refused, "output": arguments.output}
+    if done.unread:
+        print(
+            say_note(Note("batch_unread_columns", {"columns": done.unread}), language),
+            file=sys.stderr,
+        )
     if arguments.json:
-        _print_json(summary)
+        _print_json({**summary, "unread_columns": done.unread})
     else:
-        print(say_note(Note("batch_done", {**summary, "answered": written - refused}), language))
+        answered = done.rows - done.refused
+        print(say_note(Note("batch_done", {**summary, "answered": answered}), language))
     return 0
 
 
@@ -304,7 +326,7 @@ def run_coverage(arguments: argparse.Namespace) -> int:
 
 def run_accuracy(arguments: argparse.Namespace, language: str) -> int:
     """The `accuracy` verb."""
-    from planner.measure.accuracy_report import accuracy_json, accuracy_markdown, accuracy_text
+    from planner.accuracy_report import accuracy_json, accuracy_markdown, accuracy_text
 
     if arguments.json:
         _print_json(accuracy_json())
@@ -357,10 +379,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 answered, 1 refused with a reason. argparse itself exits with 2.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     parsed = build_parser().parse_args(arguments)
     language = pick_language(parsed.lang, os.environ.get("LC_ALL") or os.environ.get("LANG"))
     try:
-        return VERBS[parsed.verb](parsed, language)
+        code = VERBS[parsed.verb](parsed, language)
+        sys.stdout.flush()
+        return code
     except PlannerError as error:
         if parsed.json:
             refusal = {
@@ -372,5 +399,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(say_error(error, language), file=sys.stderr)
         return 1
     except BrokenPipeError:
-        sys.stderr.close()
+        # The reader has enough. Nothing more may be written, not even what Python still holds.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        values = {"file": str(error.filename or "-"), "reason": error.strerror or str(error)}
+        print(
+            say_error(InvalidInput("file_cannot_be_written", **values), language), file=sys.stderr
+        )
+        return 1

@@ -154,7 +154,9 @@ def resolve_model(name: str, config_text: str | None) -> Model:
     if config_text is not None:
         config = json.loads(config_text)
         architecture = architecture_from_config(config)
-        shown = name or architecture.model_type
+        # Nothing that could turn the text around it, and no more than a line.
+        shown = "".join(letter for letter in name if letter.isprintable())[:120]
+        shown = shown or architecture.model_type
         return Model(
             shown,
             shown.rstrip("/").rpartition("/")[2] or shown,

@@ -145,6 +145,12 @@ def _headline(
         ),
         "concurrency": scenario.concurrency,
     }
+    if memory.reason.code == "fit_max_model_len_too_long":
+        return Note(
+            "headline_too_long",
+            values
+            | {"tokens": scenario.max_model_len or 0, "maximum": memory.reason.values["room"]},
+        )
     if memory.reason.code.startswith("fit_context"):
         return Note("headline_too_long", values | memory.reason.values)
     several = "_several" if deployment.parallelism.gpus > 1 else ""

@@ -59,7 +59,7 @@ def memory_answer(
         activation_bytes_per_gpu=budget.activation.estimate,
         overhead_bytes_per_gpu=_around(sum(float(part.mid) for part in overhead), overhead),
         graphs_bytes_per_gpu=budget.graphs.estimate,
-        kv_pool_bytes_per_gpu=budget.kv_pool.estimate,
+        kv_pool_bytes_per_gpu=exact(0.0, "bytes") if budget.pool.empty else budget.kv_pool.estimate,
         kv_bytes_per_token=exact(marginal_bytes(model_layout, tokens), "bytes"),
         kv_bytes_per_token_per_gpu=exact(marginal_bytes(deployment.rank_layout, tokens), "bytes"),
         kv_bytes_per_sequence=exact(
@@ -84,7 +84,7 @@ def memory_answer(
         starts=verdict.starts,
         reason=verdict.reason,
         remedies=()
-        if verdict.verdict == "fits"
+        if verdict.verdict == "fits" or verdict.reason.code.startswith("fit_context")
         else remedies(
             budget,
             deployment.architecture,

@@ -12,6 +12,7 @@ import numpy as np
 
 from planner.deployment import Deployment
 from planner.memory.budget import (
+    UNKNOWN_POOL_BAND,
     MemoryBudget,
     max_concurrency,
     max_context,
@@ -21,6 +22,7 @@ from planner.memory.budget import (
 from planner.memory.fit import fit_level
 from planner.quantity import Estimate, FloatArray, Quantity, maximum, minimum
 from planner.scenario import MAX_CONCURRENCY, Scenario
+from planner.speed.kernels import as_factor
 
 GROWING = frozenset({"grow", "context"})  # policies that take what the workload needs
 SHORT = 2  # the level of `fit_level` that doesn't fit
@@ -116,7 +118,8 @@ def held_estimate(deployment: Deployment, scenario: Scenario, budget: MemoryBudg
     """
     tokens = float(scenario.input_tokens + scenario.output_tokens)
     if budget.pool.empty:
-        most = float(budget.settings.max_num_seqs * budget.replicas) + 0.0 * budget.kv_pool.mid
+        runs = as_factor(fit_level(budget, 1.0, tokens) < SHORT)
+        most = float(budget.settings.max_num_seqs * budget.replicas) * runs
         return Estimate(most, most, most, "sequences", budget.settings.basis)
     by_pool = over_pool(budget, lambda pool: max_concurrency(budget, tokens, pool), "sequences")
     if budget.settings.policy not in GROWING:
@@ -138,14 +141,14 @@ def longest_context(
     by_pool = over_pool(budget, lambda pool: max_context(budget, users, limit, pool), "tokens")
     if budget.settings.policy not in GROWING or budget.pool.empty:
         return by_pool
-    share = scenario.input_tokens / (scenario.input_tokens + scenario.output_tokens)
     fitting, failing = 0.0, limit + 1.0
     while failing - fitting > 1.0:
         middle = (fitting + failing) // 2.0
+        prompt, answer = split_length(middle, float(scenario.output_tokens))
         candidate = budget_at(
             deployment,
-            input_tokens=middle * share,
-            output_tokens=middle * (1.0 - share),
+            input_tokens=prompt,
+            output_tokens=answer,
             concurrency=users,
             max_model_len=None,
         )
@@ -156,9 +159,13 @@ def longest_context(
     return rescaled(by_pool, fitting)
 
 
+def split_length(tokens: Quantity, output_tokens: float) -> tuple[Quantity, Quantity]:
+    """Prompt and answer of a sequence of `tokens` tokens: the answer keeps its length while there is room for one."""
+    prompt = maximum(tokens - output_tokens, 1.0)
+    return prompt, tokens - prompt
+
+
 def rescaled(by_pool: Estimate, mid: Quantity) -> Estimate:
-    """The relative range that the pool gives, in whole units, around a middle that counts what grows beside it."""
-    base = maximum(by_pool.mid, 1e-300)  # an empty pool has an empty range
-    low = minimum(mid * by_pool.low / base // 1.0, mid)
-    high = maximum(mid * by_pool.high / base // 1.0, mid)
-    return Estimate(low, mid, high, by_pool.unit, by_pool.basis)
+    """A range in whole units around a middle that also counts what grows beside the pool."""
+    low = mid * (1.0 - UNKNOWN_POOL_BAND) // 1.0
+    return Estimate(low, mid, mid * (1.0 + UNKNOWN_POOL_BAND) // 1.0, by_pool.unit, by_pool.basis)

@@ -68,8 +68,12 @@ class Scenario(BaseModel):
             InvalidInput: naming the first field that is wrong, and why.
         """
         present = {key: value for key, value in values.items() if value is not None and value != ""}
+        return cls._checked(present, strict=False)
+
+    @classmethod
+    def _checked(cls, values: dict[str, Any], *, strict: bool) -> Scenario:
         try:
-            return cls.model_validate(present, strict=False)
+            return cls.model_validate(values, strict=strict)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=True)[0]
             name = str(first["loc"][0]) if first["loc"] else "scenario"
@@ -84,8 +88,12 @@ class Scenario(BaseModel):
             ) from None
 
     def replace(self, **changes: Any) -> Scenario:
-        """The same scenario with some fields changed, validated again."""
-        return Scenario.model_validate({**self.model_dump(), **changes})
+        """The same scenario with some fields changed, validated again.
+
+        Raises:
+            InvalidInput: as `parse`.
+        """
+        return Scenario._checked({**self.model_dump(), **changes}, strict=True)
 
 
 @dataclass(frozen=True, slots=True)

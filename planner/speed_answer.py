@@ -77,15 +77,15 @@ def point_of(
 
 @dataclass(frozen=True, slots=True)
 class Middles:
-    """One deployment's serving point and its floors, as numbers (s; `running` in sequences over the deployment)."""
+    """A serving point and its floors, numbers or arrays (s; `running` in sequences over the deployment)."""
 
-    ttft_s: float
-    ttft_unloaded_s: float
-    tpot_s: float
-    queue_wait_s: float
-    running: float
-    ttft_floor_s: float
-    tpot_floor_s: float
+    ttft_s: Quantity
+    ttft_unloaded_s: Quantity
+    tpot_s: Quantity
+    queue_wait_s: Quantity
+    running: Quantity
+    ttft_floor_s: Quantity
+    tpot_floor_s: Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,23 @@ class Ranges:
     total_tokens_per_s: Estimate
 
 
-def ranges(deployment: Deployment, scenario: Scenario, point: Middles) -> Ranges:
+def ranges(
+    deployment: Deployment,
+    scenario: Scenario,
+    point: Middles,
+    *,
+    input_tokens: Quantity | None = None,
+) -> Ranges:
     """Bands around the middles, held above the floors.
 
     A wait for a place is known to a factor of WAIT_FACTOR either way: it multiplies the error of the pool's size and of
     the times of everyone ahead.
+
+    Args:
+        input_tokens: prompt length where it isn't the scenario's, in the shape of `point`.
     """
-    inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
+    inputs = float(scenario.input_tokens) if input_tokens is None else input_tokens
+    outputs = float(scenario.output_tokens)
     calibration = deployment.calibration
     basis = worst(calibration.basis, rates_basis(deployment))
     floor = point.ttft_floor_s
@@ -126,7 +136,7 @@ def ranges(deployment: Deployment, scenario: Scenario, point: Middles) -> Ranges
     )
     service = _plus(first, _times(tpot, outputs - 1.0, "s"))
     requests = service.inverse(point.running, "1/s")
-    rounds = point.queue_wait_s / float(service.mid)  # others' whole times that a request waits for
+    rounds = point.queue_wait_s / service.mid  # others' whole times that a request waits for
     wait = Estimate(
         service.low * rounds / WAIT_FACTOR,
         service.mid * rounds,
@@ -209,7 +219,7 @@ def _parts(parts: dict[str, Quantity]) -> dict[str, float]:
     return {name: float(seconds) for name, seconds in parts.items() if seconds > 0.0}
 
 
-def _times(estimate: Estimate, factor: float, unit: str) -> Estimate:
+def _times(estimate: Estimate, factor: Quantity, unit: str) -> Estimate:
     return Estimate(
         estimate.low * factor, estimate.mid * factor, estimate.high * factor, unit, estimate.basis
     )

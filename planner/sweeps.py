@@ -13,12 +13,12 @@ from planner.architecture.totals import attended_positions
 from planner.deployment import resolve
 from planner.evaluation import Evaluation
 from planner.memory.fit import fit_level
-from planner.memory_limits import budget_at, budget_of, most_users
+from planner.memory_limits import budget_at, budget_of, most_users, split_length
 from planner.quantity import Estimate, FloatArray, Quantity, worst
 from planner.scenario import Scenario
 from planner.speed.bounds import tpot_bound, ttft_bound
 from planner.speed.step import decode_step
-from planner.speed_answer import point_of, rates_basis
+from planner.speed_answer import Middles, point_of, ranges, rates_basis
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,45 +119,67 @@ def _banded(
 
 
 def ttft_curve(scenario: Scenario, input_tokens: FloatArray) -> Curve:
-    """Time to first token with no one else against prompt length (s)."""
-    deployment, lengths = resolve(scenario), _array(input_tokens)
-    point = point_of(
-        deployment,
-        budget_of(deployment, scenario),
-        input_tokens=lengths,
-        output_tokens=float(scenario.output_tokens),
-        concurrency=1.0,
-        max_model_len=scenario.max_model_len,
-    )
-    bound = ttft_bound(deployment.work, deployment.hardware, lengths)
-    basis = worst(deployment.calibration.basis, rates_basis(deployment))
-    estimate = _banded(
-        point.ttft_unloaded_s, deployment.calibration.ttft_band, basis, bound.seconds, "s"
-    )
-    return Curve(lengths, estimate, _array(bound.seconds))
+    """Time to first token against prompt length, at the scenario's number of users, waiting included (s)."""
+    return _over_prompts(scenario, input_tokens)[0]
 
 
-def decode_rate_curve(scenario: Scenario, context_tokens: FloatArray) -> Curve:
-    """Output rate of one user alone against the context already there (tokens/s); the bound is the most there can be.
+def decode_rate_curve(scenario: Scenario, input_tokens: FloatArray) -> Curve:
+    """Output rate of each user against prompt length, at the scenario's number of users (tokens/s).
+
+    The bound is the most there can be.
 
     Raises:
         ValueError: for a model that makes no tokens one by one.
     """
-    deployment, contexts = resolve(scenario), _array(context_tokens)
-    if not deployment.work.generates:
+    rate = _over_prompts(scenario, input_tokens)[1]
+    if rate is None:
         raise ValueError("the model doesn't generate")
-    step = decode_step(deployment.work, deployment.hardware, deployment.calibration, 1.0, contexts)
-    bound = tpot_bound(deployment.work, deployment.hardware, 1.0, contexts)
-    basis = worst(deployment.calibration.basis, rates_basis(deployment))
-    seconds = _banded(
-        step.total_s + 0.0 * contexts,
-        deployment.calibration.tpot_band,
-        basis,
-        bound.seconds,
-        "s",
+    return rate
+
+
+def _over_prompts(scenario: Scenario, input_tokens: FloatArray) -> tuple[Curve, Curve | None]:
+    """Both curves: the figures of `speed_answer` at each prompt length."""
+    deployment, lengths = resolve(scenario), _array(input_tokens)
+    outputs, users = float(scenario.output_tokens), float(scenario.concurrency)
+    budget = budget_at(
+        deployment,
+        input_tokens=lengths,
+        output_tokens=outputs,
+        concurrency=users,
+        max_model_len=scenario.max_model_len,
     )
-    limit = 1.0 / _array(bound.seconds) if np.all(bound.from_memory) else None
-    return Curve(contexts, seconds.inverse(1.0, "tokens/s"), limit)
+    point = point_of(
+        deployment,
+        budget,
+        input_tokens=lengths,
+        output_tokens=outputs,
+        concurrency=users,
+        max_model_len=scenario.max_model_len,
+    )
+    work, hardware = deployment.work, deployment.hardware
+    running = point.running_batch * deployment.parallelism.dp
+    first = ttft_bound(work, hardware, lengths)
+    token = tpot_bound(work, hardware, running, lengths + outputs / 2.0)
+    shape = 0.0 * lengths
+    found = ranges(
+        deployment,
+        scenario,
+        Middles(
+            ttft_s=point.ttft_s + shape,
+            ttft_unloaded_s=point.ttft_unloaded_s + shape,
+            tpot_s=point.tpot_s + shape,
+            queue_wait_s=point.queue_wait_s + shape,
+            running=running + shape,
+            ttft_floor_s=first.seconds + shape,
+            tpot_floor_s=token.seconds + shape,
+        ),
+        input_tokens=lengths,
+    )
+    prompts = Curve(lengths, found.ttft_s, _array(first.seconds + shape))
+    if found.decode_tokens_per_s is None:
+        return prompts, None
+    limit = 1.0 / _array(token.seconds + shape) if np.all(token.from_memory) else None
+    return prompts, Curve(lengths, found.decode_tokens_per_s, limit)
 
 
 def cache_curve(scenario: Scenario, tokens: FloatArray) -> CacheCurve:
@@ -181,15 +203,16 @@ def cache_curve(scenario: Scenario, tokens: FloatArray) -> CacheCurve:
 
 
 def fit_map(scenario: Scenario, contexts: FloatArray, users: FloatArray) -> FitMap:
-    """Verdicts for every pair of total length (tokens) and users; the prompt keeps its share of the length."""
+    """Verdicts for every pair of total length (tokens) and users; the answer keeps its length."""
     deployment = resolve(scenario)
     lengths, people = _array(contexts), _array(users)
-    share = scenario.input_tokens / (scenario.input_tokens + scenario.output_tokens)
+    answer = float(scenario.output_tokens)
     grid_lengths, grid_people = np.meshgrid(lengths, people)
+    grid_prompts, grid_answers = split_length(grid_lengths, answer)
     budget = budget_at(
         deployment,
-        input_tokens=grid_lengths * share,
-        output_tokens=grid_lengths * (1.0 - share),
+        input_tokens=grid_prompts,
+        output_tokens=grid_answers,
         concurrency=grid_people,
         max_model_len=scenario.max_model_len,
     )
@@ -199,9 +222,7 @@ def fit_map(scenario: Scenario, contexts: FloatArray, users: FloatArray) -> FitM
         limit = min(limit, float(scenario.max_model_len))
     verdict = np.where(grid_lengths > limit, 2, level).astype(np.int8)
     held = np.broadcast_to(
-        _array(
-            most_users(deployment, lengths * share, lengths * (1.0 - share), scenario.max_model_len)
-        ),
+        _array(most_users(deployment, *split_length(lengths, answer), scenario.max_model_len)),
         lengths.shape,
     )
     return FitMap(lengths, people, verdict, np.where(lengths > limit, 0.0, held))

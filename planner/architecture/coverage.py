@@ -18,7 +18,6 @@ from planner.architecture.spec import (
     CacheStream,
     CrossAttention,
     LayerKind,
-    Part,
     Shape,
 )
 from planner.architecture.totals import head_flops_per_token, linear_flops, parameters

@@ -41,7 +41,7 @@ class Recipe:
 def unknown_method(method: str) -> Unsupported:
     """The refusal of a method that isn't known, with those that are."""
     return Unsupported(
-        "quantisation_method_unknown", field="model", method=method, nearest=tuple(sorted(METHODS))
+        "quantisation_method_unknown", field="model", method=method, known=tuple(sorted(METHODS))
     )
 
 
@@ -211,9 +211,13 @@ def _modelopt(config: Section) -> Recipe:
     layers = config.get("quantized_layers")
     if not layers:
         return Recipe(((None, _modelopt_encoding(algo, config)),), ignored=ignored)
-    names: dict[Encoding, list[str]] = {}
+    # Files list tens of thousands of modules and two or three ways to store one.
+    ways: dict[tuple[str, Any], list[str]] = {}
     for name, how in layers.items():
-        names.setdefault(_modelopt_encoding(str(how.get("quant_algo")), how), []).append(name)
+        ways.setdefault((str(how.get("quant_algo")), how.get("group_size")), []).append(name)
+    names: dict[Encoding, list[str]] = {}
+    for (way, size), group in ways.items():
+        names.setdefault(_modelopt_encoding(way, {"group_size": size}), []).extend(group)
     return Recipe(
         tuple((ModulePatterns(group), encoding) for encoding, group in names.items()),
         ignored=ignored,

@@ -17,7 +17,8 @@ MAX_DIGITS = 30
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 # What matters to the shape of JSON, outside strings: brackets and commas. A string is skipped as a whole.
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
+# An unterminated one runs to the end, so that no place in the text is looked at twice.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?$)|[\[\]{},]', re.DOTALL)
 
 
 def parse_config(text: str | bytes) -> dict[str, Any]:
@@ -69,6 +70,8 @@ def read_config_path(path: str | Path) -> dict[str, Any]:
     try:
         if place.is_dir():
             place = place / "config.json"
+        if place.exists() and not place.is_file():  # a pipe would be waited for
+            raise InvalidConfig("config_unreadable", path=str(place))
         # One byte more than allowed, so that a file of any size costs no more than the limit.
         with place.open("rb") as file:
             content = file.read(MAX_BYTES + 1)

@@ -14,6 +14,7 @@ from planner.errors import BadProfile, MissingFigure
 from planner.quantity import Basis
 
 FOLDER = "calibrations"
+ENOUGH_ROWS = 10  # on an accelerator, for an estimate on it to count as calibrated
 WIDTHS = {
     "fp32": "32bit",
     "bf16": "16bit",
@@ -57,14 +58,16 @@ class Shelf:
     Attributes:
         values: values that replace or add to a file's figures, by file and key.
         uncovered: accelerators that no file's fit counts as covering, as if it had never seen them.
+        emptied: files whose shipped figures don't count, so that nothing hides what they build on.
     """
 
     values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     uncovered: frozenset[str] = frozenset()
+    emptied: frozenset[str] = frozenset()
 
     def figures(self, file: str) -> Mapping[str, Figure]:
         """A file's figures, with trial values in place; raises BadProfile."""
-        shipped = calibration_figures(file)
+        shipped = {} if file in self.emptied else calibration_figures(file)
         trial = self.values.get(file)
         if not trial:
             return shipped
@@ -317,8 +320,9 @@ class Constants:
                 return self.group.basis
             entry = self.find(f"weights.{self.weights_kind}")
             stated = entry[0].basis if entry else Basis.ASSUMED
-            seen = (self._covered(self.file) or {}).get("rows", 1)
-            return max(Basis.CALIBRATED if seen else Basis.TRANSFERRED, stated)
+            rows = (self._covered(self.file) or {}).get("rows", ENOUGH_ROWS)
+            basis = Basis.CALIBRATED if rows >= ENOUGH_ROWS else Basis.TRANSFERRED
+            return max(basis, stated)
         if self.kind == "slots":
             return max(Basis.TRANSFERRED, self.weights().basis)
         host = self.find(f"host_layer_s.{self.group.host}.{self.host_kind}")

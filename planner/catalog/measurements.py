@@ -24,19 +24,12 @@ SPEED_FAMILIES = (
     "llama-cpp",
     "transformers",
 )
-MEMORY_FAMILIES = ("memory",)
 QUANTITIES = (
     "tpot_s",
     "ttft_s",
     "prefill_s",
     "output_tokens_per_s",
     "total_tokens_per_s",
-    "weights_bytes",
-    "activation_bytes",
-    "kv_bytes",
-    "kv_tokens",
-    "compute_buffer_bytes",
-    "total_bytes",
 )
 ARRIVALS = ("loop", "together")
 _OWN = ("id", "source", "arrivals", "replicas", "note")

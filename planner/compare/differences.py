@@ -66,6 +66,8 @@ def _notes(row: Row, against: Row) -> Iterator[Note]:
         counts: dict[str, object] = {"gpus": row.gpus, "other_gpus": against.gpus}
         yield Note("difference_gpus", names | counts)
     for aspect in ASPECTS:
+        if aspect.code != "hour" and not (row.holds and against.holds):
+            continue  # speeds of what doesn't run say nothing
         mine, theirs = aspect.figure(row), aspect.figure(against)
         if mine is None or theirs is None:
             continue

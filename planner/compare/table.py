@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.catalog.accelerators import Accelerator, accelerator, accelerator_ids
@@ -92,6 +92,7 @@ def compare(
     scenario: Scenario,
     counts: Sequence[int] = COUNTS,
     accelerators: Sequence[str] | None = None,
+    meets: Callable[[Row], bool] | None = None,
 ) -> Comparison:
     """The scenario on every accelerator, each with the smallest number of GPUs that holds the workload.
 
@@ -102,6 +103,8 @@ def compare(
     Args:
         counts: numbers of GPUs to try, ascending.
         accelerators: ids or aliases; None: the whole catalogue.
+        meets: what else a row should satisfy; where the smallest number that holds the workload doesn't, more GPUs are
+            tried, and the row that satisfies it stands.
 
     Raises:
         UnknownItem, InvalidConfig, UnsupportedArchitecture: for what no accelerator can change.
@@ -109,9 +112,30 @@ def compare(
     ids = accelerator_ids() if accelerators is None else tuple(accelerators)
     tried = tuple(sorted(counts))
     rows = _rows(scenario, ids, smallest_holding(scenario, ids, tried))
+    if meets is not None:
+        rows = _with_more_gpus(scenario, rows, tried, meets)
     own = (scenario.gpu,)
     current = _rows(scenario, own, smallest_holding(scenario, own, (own_gpus(scenario),)))
     return Comparison(scenario, rows, current[0], tried)
+
+
+def _with_more_gpus(
+    scenario: Scenario, rows: tuple[Row, ...], counts: Sequence[int], meets: Callable[[Row], bool]
+) -> tuple[Row, ...]:
+    """The rows, with more GPUs where that satisfies `meets` and the smallest number that holds doesn't."""
+    found = list(rows)
+    for gpus in counts:
+        pending = [
+            position
+            for position, row in enumerate(found)
+            if row.holds and row.gpus < gpus and not meets(row)
+        ]
+        ids = tuple(found[position].accelerator.id for position in pending)
+        larger = _rows(scenario, ids, smallest_holding(scenario, ids, (gpus,))) if ids else ()
+        for position, row in zip(pending, larger, strict=True):
+            if row.holds and meets(row):
+                found[position] = row
+    return tuple(found)
 
 
 def _rows(scenario: Scenario, ids: tuple[str, ...], held: Sequence[Held]) -> tuple[Row, ...]:

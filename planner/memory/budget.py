@@ -210,7 +210,7 @@ def memory_budget(
     basis = worst(settings.basis, *(part.basis for part in counted[1:]))
     return MemoryBudget(
         usable_bytes=usable_bytes,
-        reserved_bytes=reserved,
+        reserved_bytes=maximum(reserved, 0.0),
         allowed_bytes=allowed,
         fixed_bytes=fixed,
         weights=parts[0],
@@ -229,8 +229,12 @@ def memory_budget(
 
 def running_sequences(concurrency: Quantity, replicas: int, settings: EngineSettings) -> Quantity:
     """Sequences that one data-parallel group runs at once if memory allows: its share, at most max_num_seqs."""
-    share = concurrency if replicas == 1 else round_up(concurrency, replicas) / replicas
-    return minimum(share, float(settings.max_num_seqs))
+    return minimum(requested_sequences(concurrency, replicas), float(settings.max_num_seqs))
+
+
+def requested_sequences(concurrency: Quantity, replicas: int) -> Quantity:
+    """Sequences that one data-parallel group is to hold at once: its share of those in flight."""
+    return concurrency if replicas == 1 else round_up(concurrency, replicas) / replicas
 
 
 def _slot(settings: EngineSettings, length: Quantity, context: Quantity) -> Quantity:
@@ -355,12 +359,9 @@ def max_context(
     limit: float,
     pool_bytes: Quantity | None = None,
 ) -> Quantity:
-    """Longest sequence that `concurrency` users can have at once (tokens), at most `limit`; 0 where not one fits.
-
-    Users beyond max_num_seqs wait, and hold nothing.
-    """
+    """Longest sequence that `concurrency` users can have at once (tokens), at most `limit`; 0 where not one fits."""
     room = budget.kv_pool.mid if pool_bytes is None else pool_bytes
-    share = running_sequences(concurrency, budget.replicas, budget.settings)
+    share = requested_sequences(concurrency, budget.replicas)
     return minimum(longest_sequence(budget.pool, room / share), limit)
 
 

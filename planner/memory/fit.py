@@ -19,11 +19,12 @@ from planner.memory.budget import (
     MemoryBudget,
     max_concurrency,
     max_context,
+    requested_sequences,
     running_sequences,
     workload_bytes,
 )
 from planner.memory.pool import pool_layout, sequence_bytes
-from planner.quantity import Quantity
+from planner.quantity import Quantity, maximum
 
 # Above this share of what an engine may use, a fit is called tight. The pool of an engine or card that the figures
 # weren't read off is known to 8 %, so a smaller reserve may turn out to be none.
@@ -71,33 +72,33 @@ def needed_bytes(budget: MemoryBudget, concurrency: Quantity, tokens: Quantity) 
     """Weights, activations, overhead and the workload's cache on the heaviest rank (bytes).
 
     Args:
-        concurrency: sequences in flight; those beyond max_num_seqs wait and hold no cache.
+        concurrency: sequences that are to be held at once, whether or not the engine runs so many in one step.
         tokens: of one sequence at its end.
     """
     inside = budget.graphs_bytes if budget.settings.graphs_inside_budget else 0.0
-    running = running_sequences(concurrency, budget.replicas, budget.settings)
-    cache = workload_bytes(budget, running, tokens)
+    cache = workload_bytes(budget, requested_sequences(concurrency, budget.replicas), tokens)
     return budget.weights_bytes + budget.activation_bytes + budget.runtime_bytes + inside + cache
 
 
 def used_fraction(budget: MemoryBudget, concurrency: Quantity, tokens: Quantity) -> Quantity:
     """Share of what the engine may use that weights, fixed parts and the workload's cache take."""
-    running = running_sequences(concurrency, budget.replicas, budget.settings)
-    return (budget.fixed_bytes + workload_bytes(budget, running, tokens)) / budget.allowed_bytes
+    cache = workload_bytes(budget, requested_sequences(concurrency, budget.replicas), tokens)
+    return (budget.fixed_bytes + cache) / maximum(budget.allowed_bytes, 1.0)
 
 
 def fit_level(budget: MemoryBudget, concurrency: Quantity, tokens: Quantity) -> Quantity:
     """0 fits, 1 tight, 2 doesn't fit (an index into VERDICTS): the memory side of the verdict, for arrays too.
 
     Tight: above TIGHT_FRACTION, or beyond the low end of the pool's range, or with less left outside the engine's
-    fraction than its graphs and context take.
+    fraction than its graphs and context take. Where not even switching graphs off would help, it doesn't fit.
     """
-    running = running_sequences(concurrency, budget.replicas, budget.settings)
-    cache = workload_bytes(budget, running, tokens)
-    short = (cache > budget.kv_factor * budget.kv_pool.mid) | (
-        budget.fixed_bytes >= budget.allowed_bytes
+    cache = workload_bytes(budget, requested_sequences(concurrency, budget.replicas), tokens)
+    short = (
+        (cache > budget.kv_factor * budget.kv_pool.mid)
+        | (budget.fixed_bytes >= budget.allowed_bytes)
+        | (budget.room_outside_bytes + budget.graphs_bytes < 0.0)
     )
-    used = (budget.fixed_bytes + cache) / budget.allowed_bytes
+    used = (budget.fixed_bytes + cache) / maximum(budget.allowed_bytes, 1.0)
     tight = (
         short
         | (used > TIGHT_FRACTION)
@@ -126,12 +127,16 @@ def fit(
     share = float(running_sequences(concurrency, budget.replicas, budget.settings))
     running = min(float(concurrency), share * budget.replicas, held)
     level = int(fit_level(budget, concurrency, tokens))
+    starts = _starts(budget, tokens, share, max_model_len)
     reason = _reason(budget, architecture, concurrency, tokens, held, level, max_model_len)
-    if reason.code.startswith("fit_context"):
+    if level < 2 and max_model_len is not None and not starts:
+        room = float(max_context(budget, budget.replicas, float(max_model_len)))
+        reason = Note("fit_max_model_len_too_long", {"max_model_len": max_model_len, "room": room})
+    if reason.code.startswith(("fit_context", "fit_max_model_len")):
         level = 2
     return Fit(
         verdict=VERDICTS[level],
-        starts=_starts(budget, tokens, share, max_model_len),
+        starts=starts,
         reason=reason,
         needed_bytes=float(needed_bytes(budget, concurrency, tokens)),
         used_fraction=float(used_fraction(budget, concurrency, tokens)),
@@ -167,8 +172,9 @@ def _reason(
 ) -> Note:
     """What decided the verdict, the first obstacle first."""
     allowed = float(budget.allowed_bytes)
-    if tokens > architecture.max_context_tokens:
-        values: dict[str, object] = {"tokens": tokens, "maximum": architecture.max_context_tokens}
+    longest = max(tokens, float(max_model_len or 0))
+    if longest > architecture.max_context_tokens:
+        values: dict[str, object] = {"tokens": longest, "maximum": architecture.max_context_tokens}
         return Note("fit_context_above_model", values)
     if max_model_len is not None and tokens > max_model_len:
         return Note("fit_context_above_setting", {"tokens": tokens, "maximum": max_model_len})
@@ -182,6 +188,12 @@ def _reason(
             "allowed_bytes": allowed,
         }
         return Note("fit_activations_exceed", values)
+    if float(budget.room_outside_bytes + budget.graphs_bytes) < 0.0:
+        values = {
+            "short_bytes": -float(budget.room_outside_bytes),
+            "outside_bytes": float(budget.outside_bytes),
+        }
+        return Note("fit_no_room_outside", values)
     pool = float(budget.kv_pool_bytes)
     if level == 2 and held < budget.replicas:
         each = float(sequence_bytes(budget.pool, tokens))
@@ -279,8 +291,8 @@ def _larger_share(budget: MemoryBudget, concurrency: int, tokens: float) -> Iter
     """A larger fraction of the card for an engine that takes one, where that is enough."""
     if budget.settings.policy != "of_total":
         return
-    running = running_sequences(concurrency, budget.replicas, budget.settings)
-    wanted = float(budget.fixed_bytes + workload_bytes(budget, running, tokens))
+    requested = requested_sequences(concurrency, budget.replicas)
+    wanted = float(budget.fixed_bytes + workload_bytes(budget, requested, tokens))
     usable = float(budget.usable_bytes)
     share = math.ceil(100.0 * wanted / (TIGHT_FRACTION * usable)) / 100.0
     most = min(LARGEST_UTILIZATION, 1.0 - float(budget.outside_bytes) / usable)
@@ -290,9 +302,9 @@ def _larger_share(budget: MemoryBudget, concurrency: int, tokens: float) -> Iter
 
 def _smaller_weights(budget: MemoryBudget, concurrency: int, tokens: float) -> Iterable[Note]:
     """How small the weights of a rank must be, and how many times as many cards would make them so."""
-    running = running_sequences(concurrency, budget.replicas, budget.settings)
+    requested = requested_sequences(concurrency, budget.replicas)
     others = budget.fixed_bytes - budget.weights_bytes
-    cache = workload_bytes(budget, running, tokens)
+    cache = workload_bytes(budget, requested, tokens)
     room = float(budget.allowed_bytes - others - cache)
     if 0.0 < room < budget.weights_bytes:
         yield Note("remedy_smaller_weights", {"weights_bytes": room})

@@ -80,6 +80,8 @@ def ttft_bound(
     for score in work.encoder_scores:
         flops = flops + score.prefill_flops * attended_positions(score, encoded, 0.0)
     compute = compute + flops / hardware.peak(work.dtype)
+    # Stages may work on successive chunks of a prompt at once, after the first has read every stage's weights.
+    compute = compute / work.parallelism.pp
     return _larger(work, hardware, work.least_weight_bytes + work.encoder_bytes, compute)
 
 

@@ -8,7 +8,7 @@ from planner.architecture.cache import read_bytes
 from planner.architecture.spec import Score
 from planner.architecture.totals import attended_positions
 from planner.catalog.calibrations import Calibration
-from planner.quantity import Quantity, maximum
+from planner.quantity import Quantity, maximum, minimum
 from planner.speed.kernels import p_norm
 from planner.speed.step import (
     StepTime,
@@ -21,6 +21,8 @@ from planner.speed.step import (
     reading_seconds,
 )
 from planner.speed.work import Hardware, Work
+
+CHUNK_TOKENS = 512.0  # llama.cpp's physical batch by default
 
 
 def attention_flops(
@@ -101,6 +103,12 @@ def prefill(
         communication_s=communication_seconds(work, hardware, calibration, tokens),
         pipeline_s=0.0,
     )
+    if calibration.kind == "slots" and work.parallelism.pp > 1:
+        # Stages work on successive chunks of a prompt at once; the first and the last fill and drain.
+        stages = float(work.parallelism.pp)
+        chunks = maximum(tokens / CHUNK_TOKENS, 1.0)
+        filled = (chunks + stages - 1.0) / (chunks * stages * calibration.pipeline)
+        return parts.scaled(minimum(filled, 1.0))
     if not eager:
         return parts
     host = host_seconds(work, calibration, maximum(tokens, 2.0), layers)

@@ -128,6 +128,49 @@ def serving_point(
     return _batched(work, hardware, calibration, load, max_num_batched_tokens)
 
 
+def mixed_step(
+    work: Work,
+    hardware: Hardware,
+    calibration: Calibration,
+    *,
+    input_tokens: Quantity,
+    output_tokens: Quantity,
+    batch: Quantity,
+    max_num_batched_tokens: Quantity = float("inf"),
+    cached_tokens: Quantity = 0.0,
+) -> tuple[Quantity, StepTime]:
+    """The mean step of a closed loop with continuous batching or slots, prompts of others mixed in.
+
+    Args:
+        batch: sequences that hold a place over the whole deployment, at least 1; the others as in `serving_point`.
+
+    Returns:
+        How many of them decode while the rest are read in, and the step's components.
+
+    Raises:
+        MissingFigure: where one accelerator lacks a rate that is needed; arrays give NaN.
+    """
+    groups = work.parallelism.dp
+    new_tokens = maximum(input_tokens - cached_tokens, 1.0)
+    per_output = new_tokens / output_tokens
+    decoding = batch
+    if calibration.kind == "continuous":
+        budget = max_num_batched_tokens * groups
+        decoding = maximum(minimum(batch, budget / (1.0 + per_output)), 1.0)
+    step = decode_step(
+        work,
+        hardware,
+        calibration,
+        decoding,
+        input_tokens + output_tokens / 2.0,
+        prefill_tokens=(decoding - 1.0) * per_output,
+        prompt_tokens=new_tokens,
+        prompt_cached_tokens=cached_tokens,
+        chunk_tokens=max_num_batched_tokens - decoding / groups,
+    )
+    return decoding, step
+
+
 def _batched(
     work: Work,
     hardware: Hardware,
@@ -138,22 +181,15 @@ def _batched(
     """Continuous batching and llama.cpp's slots."""
     groups = work.parallelism.dp
     output_tokens, running = load.output_tokens, load.running
-    new_tokens = maximum(load.input_tokens - load.cached_tokens, 1.0)
-    per_output = new_tokens / output_tokens
-    decoding = running
-    if calibration.kind == "continuous":
-        budget = max_num_batched_tokens * groups
-        decoding = maximum(minimum(running, budget / (1.0 + per_output)), 1.0)
-    decode = decode_step(
+    decoding, decode = mixed_step(
         work,
         hardware,
         calibration,
-        decoding,
-        load.context_tokens,
-        prefill_tokens=(decoding - 1.0) * per_output,
-        prompt_tokens=new_tokens,
-        prompt_cached_tokens=load.cached_tokens,
-        chunk_tokens=max_num_batched_tokens - decoding / groups,
+        input_tokens=load.input_tokens,
+        output_tokens=output_tokens,
+        batch=running,
+        max_num_batched_tokens=max_num_batched_tokens,
+        cached_tokens=load.cached_tokens,
     )
     alone = decode_step(work, hardware, calibration, 1.0, load.context_tokens)
     prompt = prefill(work, hardware, calibration, load.input_tokens, load.cached_tokens)
@@ -164,7 +200,8 @@ def _batched(
     in_flight = minimum(others * device / (output_tokens * tpot), others)
     ttft = (
         prompt_s
-        + calibration.prefill_interference * in_flight * device
+        + (calibration.prefill_interference * in_flight + calibration.prefill_wave * others)
+        * device
         + calibration.prefill_steps * tpot
         + calibration.prefill_sequence_s * per_group
     )

@@ -166,7 +166,8 @@ def decode_step(
         crowded = reading_seconds(work, hardware, calibration, sequences + chunk)
         weights_s = weights_s + minimum(prompts / chunk, 1.0) * (crowded - weights_s)
     peak = calibration.attention * hardware.peak(work.dtype)
-    moved = sequences * read_bytes(work.layout, context_tokens) * calibration.cache_traffic
+    traffic = calibration.cache_traffic + calibration.cache_repeats * work.query_groups
+    moved = sequences * read_bytes(work.layout, context_tokens) * traffic
     cache_s = moved / (calibration.cache * hardware.bandwidth_bytes_per_s)
     flops = work.recurrent_flops * tokens
     for score in work.scores:
@@ -225,7 +226,12 @@ def host_seconds(work: Work, calibration: Calibration, tokens: Quantity, layers:
 def layer_seconds(work: Work, calibration: Calibration) -> Quantity:
     """Kernel floors of one pass over the layers (s)."""
     floor: Quantity = work.layers * calibration.layer_s
-    return floor + work.expert_layers * calibration.expert_layer_s
+    if work.expert_layers:
+        floor = floor + work.expert_layers * calibration.expert_layer_s
+    if work.latent_layers:
+        floor = floor + work.latent_layers * calibration.latent_layer_s
+        floor = floor + work.indexed_layers * calibration.indexed_layer_s
+    return floor
 
 
 def reading_seconds(

@@ -9,6 +9,7 @@ from functools import lru_cache
 from planner.architecture.cache import CacheLayout
 from planner.architecture.spec import (
     Architecture,
+    Attention,
     CrossAttention,
     LatentAttention,
     Part,
@@ -53,7 +54,9 @@ class Work:
     Attributes:
         layers: layers that a generated token passes; encoder_layers: those that only the input passes.
         encoder_tokens: positions of every input to the encoder where that's fixed (Whisper), else None: the prompt's.
-        expert_layers: of `layers`, those with routed experts.
+        expert_layers: of `layers`, those with routed experts; latent_layers: those with latent attention;
+            indexed_layers: of these, those whose indexer selects what is attended.
+        query_groups: query heads for each key-value head, averaged over layers with such heads; 1 where there are none.
         read_bytes: weights that a step reads whatever its tokens, without routed experts; encoder_bytes: those of
             encoder layers, read once per input.
         experts: routed experts by geometry.
@@ -77,6 +80,9 @@ class Work:
     encoder_layers: int
     encoder_tokens: float | None
     expert_layers: int
+    latent_layers: int
+    indexed_layers: int
+    query_groups: float
     hidden_size: int
     parallelism: Parallelism
     read_bytes: float
@@ -180,6 +186,9 @@ def work(
         encoder_layers=roles["encoder"],
         encoder_tokens=_encoder_tokens(architecture),
         expert_layers=expert_layers,
+        latent_layers=_mixer_layers(architecture, indexed=False),
+        indexed_layers=_mixer_layers(architecture, indexed=True),
+        query_groups=_query_groups(architecture),
         hidden_size=architecture.hidden_size,
         parallelism=parallelism,
         read_bytes=stored.read_bytes_per_token_step,
@@ -235,6 +244,32 @@ def product_dtypes(
         if support.ok and support.compute != made_for:
             changed[made_for] = support.compute
     return tuple(sorted(changed.items()))
+
+
+def _mixer_layers(architecture: Architecture, *, indexed: bool) -> int:
+    """Decoder layers with latent attention; with `indexed` only those whose indexer selects positions."""
+    return sum(
+        count
+        for kind, count in architecture.kind_counts
+        if kind.role == "decoder"
+        and any(
+            isinstance(mixer, LatentAttention) and (mixer.selected is not None or not indexed)
+            for mixer in kind.mixers
+        )
+    )
+
+
+def _query_groups(architecture: Architecture) -> float:
+    """Query heads for each key-value head, averaged over the decoder's layers that have such heads."""
+    ratios = [
+        (count, mixer.heads / mixer.kv_heads)
+        for kind, count in architecture.kind_counts
+        if kind.role == "decoder"
+        for mixer in kind.mixers
+        if isinstance(mixer, Attention)
+    ]
+    layers = sum(count for count, _ in ratios)
+    return sum(count * ratio for count, ratio in ratios) / layers if layers else 1.0
 
 
 def _encoder_tokens(architecture: Architecture) -> float | None:

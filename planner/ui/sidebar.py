@@ -13,7 +13,7 @@ from planner.architecture.read_config import parse_config
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation
 from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_TOKENS
-from planner.ui import choices, state
+from planner.ui import choices, hub_fetch_panel, model_filters, state
 from planner.ui.choices import Choice
 from planner.ui.locale.numbers import format_value
 from planner.ui.permalink import carries_config
@@ -135,6 +135,7 @@ def _model(evaluation: Evaluation | None) -> None:
             on_click=_drop_config,
             type="tertiary",
         )
+        hub_fetch_panel.told()
     else:
         _catalogue_model()
     if evaluation:
@@ -143,6 +144,8 @@ def _model(evaluation: Evaluation | None) -> None:
         t("sidebar.paste"), icon=":material/upload_file:", width="stretch", key="paste"
     ):
         _paste()
+        st.divider()
+        hub_fetch_panel.panel()
     engine_id, gpu = choices.engine_meant(values), values["gpu"]
     _formats(
         "weights",
@@ -164,8 +167,11 @@ def _catalogue_model() -> None:
     names = choices.model_names()
     current = state.values()["model"]
     _select(
-        "model", names if current in names else {current: current, **names}, help_key="help.model"
+        "model",
+        model_filters.filtered(names if current in names else {current: current, **names}, current),
+        help_key="help.model",
     )
+    model_filters.filters()
 
 
 def _model_facts(model: ModelAnswer) -> str:

@@ -210,7 +210,7 @@ def test_a_pasted_configuration_gives_the_catalogue_s_answer() -> None:
         ),
         ({"model": "gpt2", "gpu": "t4", "dtype": "bf17"}, UnknownItem, "unknown_dtype", "dtype"),
         (
-            {"model": "Qwen/Qwen3-8B", "gpu": "h100", "gpus": 3},
+            {"model": "Qwen/Qwen3-8B", "gpu": "h100", "tp": 3},
             InvalidInput,
             "heads_not_divisible",
             "tp",

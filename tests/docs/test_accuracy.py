@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from planner.accuracy_report import accuracy_markdown
 from planner.measure.accuracy import TARGETS, by, fold_of, points
-from planner.measure.accuracy_report import accuracy_markdown
 from planner.ui.locale import text
 from tests.docs.documents import read
 

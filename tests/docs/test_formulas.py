@@ -80,13 +80,13 @@ def quoted() -> dict[str, tuple[float, ...]]:
         r"L·t_host, ([\d.]+) times where weights are unpacked": (
             calibration_figures("transformers")["host_dequantise"].value,
         ),
-        r"least squares on ([\d,]+) rows": (fit["rows"],),
+        r"together least squares on ([\d,]+) runs": (fit["rows"],),
         r"median error ([\d.]+) % in sample, ([\d.]+) % on a GPU and ([\d.]+) % on a model": (
             100 * fit["median_error_fraction"],
             100 * fit["held_out_accelerator_median_error_fraction"],
             100 * fit["held_out_model_median_error_fraction"],
         ),
-        r"least squares on ([\d,]+) vLLM rows of the same table, median error ([\d.]+) %": (
+        r"least squares on ([\d,]+) runs of the same table, median error ([\d.]+) %": (
             first["rows"],
             100 * first["median_error_fraction"],
         ),

@@ -232,3 +232,67 @@ def test_every_refusal_of_a_row_is_a_sentence() -> None:
     run_batch(io.StringIO(rows), target, model_reference, lambda error: say_error(error, "es"))
     for row in csv.DictReader(io.StringIO(target.getvalue())):
         assert row["error"].startswith("No hay ningún")
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_batch_reads_what_spreadsheets_write(tmp_path: Path, separator: str) -> None:
+    cases, target = tmp_path / "cases.csv", tmp_path / "out.csv"
+    header, row = ("Model", "GPU", "Input-Tokens", "verdict"), ("gpt2", "t4", "100", "mine")
+    cases.write_text(
+        f"\ufeff{separator.join(header)}\r\n{separator.join(row)}\r\n", encoding="utf-8"
+    )
+    assert main(["batch", str(cases), "-o", str(target)]) == 0
+    (answered,) = csv.DictReader(target.read_text(encoding="utf-8").splitlines())
+    assert (answered["given_verdict"], answered["verdict"]) == ("mine", "fits")
+    assert answered["input_tokens"] == "100"
+
+
+def test_batch_tells_of_columns_that_are_nearly_fields(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    cases = tmp_path / "cases.csv"
+    cases.write_text("model,gpu,concurency\ngpt2,t4,5\n", encoding="utf-8")
+    assert main(["batch", str(cases), "-o", str(tmp_path / "out.csv"), "--lang", "en"]) == 0
+    assert "concurency" in capsys.readouterr().err
+
+
+def test_batch_loses_no_file(tmp_path: Path) -> None:
+    cases, other, link = tmp_path / "cases.csv", tmp_path / "out.csv.part", tmp_path / "link.csv"
+    cases.write_text("model,gpu\ngpt2,t4\n", encoding="utf-8")
+    other.write_text("keep", encoding="utf-8")
+    link.symlink_to(tmp_path / "real.csv")
+    assert main(["batch", str(cases), "-o", str(cases)]) == 1
+    assert cases.read_text(encoding="utf-8") == "model,gpu\ngpt2,t4\n"
+    assert main(["batch", str(cases), "-o", str(tmp_path / "out.csv")]) == 0
+    assert other.read_text(encoding="utf-8") == "keep"
+    assert main(["batch", str(cases), "-o", str(link)]) == 0
+    assert link.is_symlink()
+    assert (tmp_path / "real.csv").exists()
+    assert main(["batch", str(cases), "-o", str(tmp_path)]) == 1
+    assert not list(tmp_path.glob(".headroom-*"))
+
+
+def test_batch_refuses_a_field_given_twice(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.csv"
+    cases.write_text("model,gpu,GPU\ngpt2,t4,l4\n", encoding="utf-8")
+    assert main(["batch", str(cases), "-o", str(tmp_path / "out.csv")]) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--model", "meta-llama/Llama-3.1-8B", "--gpu", "l4", "--max-model-len", "131072"),
+        ("--model", "meta-llama/Llama-3.1-8B", "--gpu", "h100", "--max-num-seqs", "8", "--concurrency", "3000"),
+        ("--model", "facebook/opt-1.3b", "--gpu", "a800-pcie-80gb", "--engine", "sglang", "--max-num-batched-tokens", "2000000"),
+        ("--model", "allenai/OLMo-2-0425-1B", "--gpu", "h100", "--engine", "sglang", "--gpu-memory-gib", "1"),
+        ("--model", "microsoft/Phi-4-mini-instruct", "--gpu", "rtx-4090", "--engine", "transformers", "--input-tokens", "300000"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_not_said_to_fit(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    code, out, _ = run(capsys, "estimate", *arguments, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["memory"]["verdict"] == "does_not_fit"
+    assert answer["memory"]["reserved_gib_per_gpu"] >= 0

@@ -10,9 +10,23 @@ from typing import Any
 TASKS = ("causal", "image")
 CACHE_TOKENS = (16, 128, 4096)
 FLOP_TOKENS = (128, 256)
-WINDOW_KEYS = ("sliding_window", "sliding_window_size", "attention_chunk_size", "local_attention", "window_size")
+POSITION_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len")
+WINDOW_KEYS = (
+    "sliding_window",
+    "sliding_window_size",
+    "attention_chunk_size",
+    "local_attention",
+    "window_size",
+)
 
 _ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+_GLM_V = {
+    "rope_parameters": {
+        **_ROPE,
+        "partial_rotary_factor": 0.5,
+        "mrope_section": [8, 12, 12],
+    }
+}
 _COMPASS = {
     "model_type": "cohere_compass_text",
     "rope_parameters": {"full_attention": _ROPE, "sliding_attention": None},
@@ -54,13 +68,21 @@ FILLED_IN: dict[str, dict[str, Any]] = {
             "num_kv_shared_layers": 30,
         }
     },
+    "glm46v": {"text_config": {"model_type": "glm4v_text", **_GLM_V}},
     "glm4_moe": {"head_dim": 128},
+    "glm4v": {"text_config": {"model_type": "glm4v_text", **_GLM_V}},
+    "glm4v_moe": {"text_config": {"model_type": "glm4v_moe_text", "head_dim": 128, **_GLM_V}},
+    "glmga": {"text_config": {"model_type": "glm4v_text", **_GLM_V}},
     "granitemoehybrid": {
-        "layer_types": [
-            "attention" if index in (5, 15, 25) else "mamba" for index in range(32)
-        ]
+        "layer_types": ["attention" if index in (5, 15, 25) else "mamba" for index in range(32)]
     },
     "granite4_vision": {"deepstack_layer_map": [[-5, 0], [-1, 1]], "downsample_rate": "4/8"},
+    "hunyuan_vl": {
+        "text_config": {
+            "model_type": "hunyuan_vl_text",
+            "rope_parameters": {**_ROPE, "mrope_section": [16, 16, 16, 16]},
+        }
+    },
     "lfm2_moe": {
         "layer_types": [
             "full_attention" if index in (2, 6, 10, 14, 18, 21) else "conv" for index in range(32)

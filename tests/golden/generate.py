@@ -1,6 +1,8 @@
-"""Writes the witnesses' figures to tests/golden/models_*.json. Needs torch and transformers: `make golden`.
+"""Writes the witnesses' figures to tests/golden/*.json. Needs torch and transformers: `make golden`.
 
-    python -m tests.golden.generate
+    python -m tests.golden.generate [--catalogue | --defaults]
+
+An hour or two for everything: `--defaults` makes defaults.json only, `--catalogue` the rest.
 
 Parameters are counted for every model of the catalogue that transformers can build, the cache for some of them at full
 size, and parameters, cache and FLOPs for small configurations that switch on what each family can do.
@@ -9,7 +11,9 @@ size, and parameters, cache and FLOPs for small configurations that switch on wh
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -81,5 +85,11 @@ def variant(config: dict[str, Any], tokens: Iterable[int]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
-    generate_other.main()
+    wanted = set(sys.argv[1:]) or {"--catalogue", "--defaults"}
+    if "--catalogue" in wanted:
+        main()
+        generate_other.main()
+    if "--defaults" in wanted:
+        # Last: it changes how transformers looks at masks.
+        generate_defaults = importlib.import_module("tests.golden.generate_defaults")
+        generate_defaults.main([])

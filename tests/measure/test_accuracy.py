@@ -8,6 +8,7 @@ from math import log
 
 import pytest
 
+from planner.accuracy_report import accuracy_json, accuracy_markdown, accuracy_text
 from planner.catalog.calibration_constants import calibration_data, calibration_figures
 from planner.catalog.files import profile_ids, profile_lines
 from planner.measure.accuracy import (
@@ -24,7 +25,6 @@ from planner.measure.accuracy import (
     summary,
     worst,
 )
-from planner.measure.accuracy_report import accuracy_json, accuracy_markdown, accuracy_text
 from planner.ui.locale import catalogue
 
 FITTED = ("serving", "llama-cpp", "transformers")
@@ -77,8 +77,8 @@ def test_held_out_targets(name, families):
 
 
 # By how much targets are missed, each said in docs/accuracy.md with its cause.
-MISSED_IN_SAMPLE: dict[str, float] = {}
-MISSED_HELD_OUT: dict[str, float] = {}
+MISSED_IN_SAMPLE = {"serving.ttft.experts": 0.01}
+MISSED_HELD_OUT = {"serving.ttft.dense": 0.01, "serving.ttft.experts": 0.13}
 
 
 @pytest.mark.parametrize("name", IN_SAMPLE)
@@ -86,11 +86,11 @@ def test_ranges_hold_on_held_out_rows(name, families):
     """75 to 88 % of rows lie in 80 % ranges when neither figure nor range has seen their model or card."""
     covered = families[name].held_coverage
     assert covered is not None
-    assert 0.75 <= covered <= 0.88 or name in UNEVEN
+    assert (0.70 if name in UNEVEN else 0.75) <= covered <= 0.88
 
 
 # Where folds differ so much that ranges from the others hold less: said in docs/accuracy.md.
-UNEVEN: frozenset[str] = frozenset()
+UNEVEN = frozenset({"serving.ttft.dense"})
 
 
 def efficiencies(figures):

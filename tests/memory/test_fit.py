@@ -126,15 +126,21 @@ def test_vllm_needs_a_shorter_max_model_len_than_the_models() -> None:
         max_model_len=131072,
     )
     assert not started.starts
+    assert started.verdict is Verdict.DOES_NOT_FIT
+    assert started.reason.code == "fit_max_model_len_too_long"
 
 
-def test_users_beyond_the_slots_wait_and_hold_nothing() -> None:
+def test_users_beyond_the_slots_wait_but_the_verdict_is_on_all_of_them() -> None:
     settings = settings_of("vllm", "0.19", 79.19, max_num_seqs=8)
     budget = budget_of(MODEL, settings, 79.19, WEIGHTS_GIB)
     many = fit(budget, MODEL, input_tokens=1000, output_tokens=200, concurrency=100)
     few = fit(budget, MODEL, input_tokens=1000, output_tokens=200, concurrency=8)
-    assert many.needed_bytes == few.needed_bytes
+    assert many.needed_bytes > few.needed_bytes
     assert many.running_sequences == 8
+    held = int(many.held_sequences)
+    for users, fits in ((held, True), (held + 1, False)):
+        answer = fit(budget, MODEL, input_tokens=1000, output_tokens=200, concurrency=users)
+        assert (answer.verdict is not Verdict.DOES_NOT_FIT) is fits
     assert [note.code for note in many.notes if "slots" in note.code] == ["fit_waits_for_slots"]
 
 

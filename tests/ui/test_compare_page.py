@@ -310,7 +310,8 @@ def test_a_visitor_s_comparison_is_not_another_s() -> None:
     assert second.pills(key="compare-only").value == []
     assert titles(second)[0].endswith("Tesla T4")
     kept: Any = second.session_state["compare_last"]
-    assert kept[0].model == EMBEDDING["model"]
+    (scenario, _), _ = kept
+    assert scenario.model == EMBEDDING["model"]
 
 
 # --- In a browser ----------------------------------------------------------------------------------------------------

@@ -168,9 +168,9 @@ def test_numbers_on_axes_follow_the_language() -> None:
             for chart in charts(open_app("speed", locale=language))
         )
 
-    assert "1,024" in ticks("en")
-    assert "1.024" in ticks("es")
-    assert "1,024" not in ticks("es")
+    assert "2,048" in ticks("en")
+    assert "2.048" in ticks("es")
+    assert "2,048" not in ticks("es")
 
 
 def test_a_page_keeps_the_scenario_of_the_other() -> None:

@@ -32,7 +32,7 @@ from planner.ui.widgets import h, shown
 POINTS = 28
 SHORTEST = 128.0
 # Names of growth by their largest exponent.
-GROWTH = (("flat", 0.3), ("slow", 0.75), ("linear", 1.25))
+GROWTH = (("flat", 0.3), ("slow", 0.85), ("linear", 1.2))
 FLAT = 0.1  # a rate that has lost less than this share counts as flat
 
 
@@ -54,11 +54,8 @@ def ttft_chart(evaluation: Evaluation) -> Chart:
     x = prompt_axis(evaluation)
     curve = ttft_curve(evaluation.scenario, x)
     words = _ends(evaluation, x, np.asarray(curve.estimate.mid))
-    # Exponent of growth from the scenario's prompt (or thereabouts) to the end: 1 is "in proportion".
-    last = words["last"]
-    start = min(max(float(evaluation.scenario.input_tokens), last / 32.0), last / 4.0)
-    from_start = _at(start, x, np.asarray(curve.estimate.mid))
-    growth = float(np.log(words["to"] / from_start) / np.log(last / start))
+    # Exponent of growth over what the title names: 1 is "in proportion".
+    growth = float(np.log(words["to"] / words["from"]) / np.log(words["last"] / words["first"]))
     shape = next((name for name, most in GROWTH if growth < most), "steep")
     finding = f"speed.ttft_finding_{shape}" if evaluation.speed.tpot_s else "speed.pass_finding"
     return _curve_chart("ttft", h(finding, **words), evaluation, curve, "time", y_log=True)

@@ -83,6 +83,8 @@ def say_error(error: PlannerError, language: str) -> str:
     for name in ("reason", "expected"):  # some are words that have a translation
         values[name] = sentences.get(f"word.{values.get(name)}", values.get(name))
     key = f"error.{error.code}"
+    if not values.get("nearest", True) and f"{key}_alone" in sentences:
+        key = f"{key}_alone"
     if key not in sentences:
         key, values = "error.other", {"code": error.code, "field": error.field or ""}
     return text(key, language, **values)

@@ -100,6 +100,8 @@ def format_value(value: Any, kind: str, language: str) -> str:
         return str(value)
     if isinstance(value, (list, tuple)):
         return ", ".join(format_value(item, kind, language) for item in value) or "–"
+    if isinstance(value, int) and kind == "":
+        return count(value, language)  # a count of things isn't rounded
     if isinstance(value, (int, float)) or hasattr(value, "__float__"):
         if kind not in FORMATS:
             raise ValueError(f"unknown number format {kind!r}")

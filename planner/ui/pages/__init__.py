@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.evaluation import Evaluation
-from planner.ui.pages import compare, fit, speed
+from planner.ui.pages import compare, fit, model, speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,4 +22,5 @@ PAGES = (
     PageEntry("fit", ":material/memory_alt:", fit.draw_page),
     PageEntry("speed", ":material/speed:", speed.draw_page),
     PageEntry("compare", ":material/compare_arrows:", compare.draw_page),
+    PageEntry("model", ":material/schema:", model.draw_page),
 )

@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import streamlit as st
 
 from planner.compare.export import comparison_csv
-from planner.compare.filters import wanted_rows
+from planner.compare.filters import Wanted, meets_objectives, wanted_rows
 from planner.compare.table import Comparison, Row, compare
 from planner.evaluation import Evaluation
 from planner.scenario import Scenario
@@ -38,11 +39,13 @@ MEMORY_KEY = "compare_last"
 
 
 def draw_page(evaluation: Evaluation) -> None:
-    comparison = comparison_of(evaluation.scenario)
-    everything = all_rows(comparison)
-    headline(comparison)
+    top = st.container()
     wanted = filters()
+    comparison = comparison_of(evaluation.scenario, wanted)
+    everything = all_rows(comparison)
     rows = ordered(wanted_rows(everything, wanted))
+    with top:
+        headline(comparison, rows)
     pinned = pins(first_pins(comparison, everything))
     table(rows, pinned, len(everything))
     st.subheader(t("compare.pins_title"), anchor="side-by-side")
@@ -58,11 +61,17 @@ def draw_page(evaluation: Evaluation) -> None:
     sources(chosen)
 
 
-def comparison_of(scenario: Scenario) -> Comparison:
-    """The comparison, kept in the visitor's own session until the scenario changes."""
-    last: tuple[Scenario, Comparison] | None = st.session_state.get(MEMORY_KEY)
-    if last is None or last[0] != scenario:
-        last = scenario, compare(scenario)
+def comparison_of(scenario: Scenario, wanted: Wanted) -> Comparison:
+    """The comparison, kept in the visitor's own session until the scenario or the objectives change.
+
+    With objectives, each accelerator stands there with as many GPUs as meet them.
+    """
+    objectives = wanted.max_ttft_s, wanted.min_tokens_per_s
+    asked = scenario, objectives
+    last: tuple[object, Comparison] | None = st.session_state.get(MEMORY_KEY)
+    if last is None or last[0] != asked:
+        meets = partial(meets_objectives, max_ttft_s=objectives[0], min_tokens_per_s=objectives[1])
+        last = asked, compare(scenario, meets=meets if any(objectives) else None)
         st.session_state[MEMORY_KEY] = last
     return last[1]
 
@@ -74,8 +83,8 @@ def all_rows(comparison: Comparison) -> list[Row]:
     return [*comparison.rows, *([] if own.accelerator.id in listed else [own])]
 
 
-def headline(comparison: Comparison) -> None:
-    """How many hold it, which of them is cheapest, and which is fastest."""
+def headline(comparison: Comparison, rows: Sequence[Row]) -> None:
+    """How many hold it, and which of those wanted is cheapest and which fastest."""
     holding = [row for row in comparison.rows if row.holds]
     values = {"total": len(comparison.rows), "most": comparison.counts[-1], "holding": len(holding)}
     if not holding:
@@ -83,7 +92,8 @@ def headline(comparison: Comparison) -> None:
     else:
         rented = [row for row in holding if row.can_rent]
         sentence = h("compare.headline", rented=len(rented), **values)
-        cheapest, fastest = best_of(rented or holding)
+        shown = [row for row in rows if row.holds]
+        cheapest, fastest = best_of([row for row in shown if row.can_rent] or shown)
         if cheapest is not None:
             cost = cost_of(cheapest)
             output = cheapest.usd_per_million_output_tokens is not None

@@ -61,7 +61,24 @@ def headline(evaluation: Evaluation) -> None:
     draw(
         f'<div class="hr-verdict hr-{verdict}" role="status"><span class="hr-chip">'
         f'<span aria-hidden="true">{VERDICT_MARKS[verdict]}</span> {said}</span>'
-        f'<span class="hr-lead">{lead}</span>{more}</div>'
+        f'<span class="hr-lead">{lead}{feel(evaluation)}</span>{more}</div>'
+    )
+
+
+def feel(evaluation: Evaluation) -> str:
+    """How it will feel, in one sentence with its ranges; nothing where it doesn't come up."""
+    speed = evaluation.speed
+    if not evaluation.memory.starts or speed.decode_tokens_per_s is None:
+        return ""
+    first, rate = speed.ttft_s, speed.decode_tokens_per_s
+    return "<br>" + h(
+        "fit.feel",
+        first=float(first.mid),
+        first_low=float(first.low),
+        first_high=float(first.high),
+        rate=float(rate.mid),
+        rate_low=float(rate.low),
+        rate_high=float(rate.high),
     )
 
 

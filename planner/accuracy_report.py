@@ -1,0 +1,287 @@
+"""The accuracy report as text, Markdown or data."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from textwrap import fill
+from typing import Any
+
+from planner.catalog.files import profile_lines
+from planner.catalog.measurements import measurement_sources
+from planner.errors import Note
+from planner.measure.accuracy import (
+    TARGETS,
+    Point,
+    Summary,
+    by,
+    cause,
+    corner,
+    fold_of,
+    points,
+    worst,
+)
+from planner.ui.locale import text
+
+WIDTH = 118  # of lines of prose
+SMALL = 8  # corners with fewer rows are counted together
+
+
+def accuracy_json() -> dict[str, Any]:
+    """Families, corners and the worst rows, as data."""
+    found, refused = points()
+    return {
+        "families": {
+            name: _plain(name, one) for name, one in by(found, lambda p: p.family).items()
+        },
+        "corners": {
+            family: {
+                name: _plain(family, one)
+                for name, one in by([p for p in found if p.family == family], corner).items()
+            }
+            for family in sorted({p.family for p in found})
+        },
+        "worst": [_worst_row(one) for one in worst(found)],
+        "refused": [{"code": note.code, **note.values} for note in refused],
+    }
+
+
+def _plain(family: str, one: Summary) -> dict[str, Any]:
+    target = TARGETS.get(family)
+    return {
+        "rows": one.rows,
+        "median_error_fraction": one.median,
+        "p90_error_fraction": one.p90,
+        "bias_fraction": one.bias,
+        "coverage_fraction": one.coverage,
+        "held_out_median_error_fraction": dict(one.held),
+        "held_out_coverage_fraction": one.held_coverage,
+        "target_fraction": list(target) if target else None,
+    }
+
+
+def _worst_row(one: Point) -> dict[str, Any]:
+    scenario = one.run.scenario
+    return {
+        "family": one.family,
+        "row": one.run.measurement.id,
+        "engine": one.run.deployment.engine.id,
+        "model": one.run.deployment.model.id,
+        "gpu": f"{one.run.deployment.parallelism.gpus} × {one.card.id}",
+        "input_tokens": scenario.input_tokens,
+        "output_tokens": scenario.output_tokens,
+        "concurrency": scenario.concurrency,
+        "quantity": one.quantity,
+        "measured": one.measured,
+        "predicted": one.mid,
+        "cause": cause(one),
+    }
+
+
+def accuracy_text(language: str) -> str:
+    """The families as a plain table, for a terminal."""
+    found, refused = points()
+    lines = [text("accuracy.heading", language), ""]
+    header = [text(f"accuracy.column.{name}", language) for name in _COLUMNS]
+    rows = [_family_row(name, one, language) for name, one in by(found, lambda p: p.family).items()]
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    for row in [header, *rows]:
+        cells = [
+            row[0].ljust(widths[0]),
+            *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
+        ]
+        lines.append("  ".join(cells).rstrip())
+    lines += ["", text("accuracy.how_to_read", language)]
+    if refused:
+        lines.append(text("accuracy.refused", language, number=len(refused)))
+    return "\n".join(lines)
+
+
+_COLUMNS = (
+    "family",
+    "rows",
+    "median",
+    "p90",
+    "bias",
+    "coverage",
+    "held",
+    "held_coverage",
+    "target",
+)
+
+
+def _percent(value: float | None, *, signed: bool = False) -> str:
+    if value is None:
+        return "–"
+    shown = (
+        f"{value * 100:+.0f} %"
+        if signed
+        else f"{value * 100:.1f} %"
+        if value < 0.1
+        else f"{value * 100:.0f} %"
+    )
+    return shown.replace("-", "−")
+
+
+def _family_row(name: str, one: Summary, language: str) -> list[str]:
+    target = TARGETS.get(name)
+    shown = "–"
+    if target:
+        shown = " / ".join(_percent(part) for part in target if part is not None)
+    return [
+        text(f"accuracy.family.{name}", language),
+        str(one.rows),
+        _percent(one.median),
+        _percent(one.p90),
+        _percent(one.bias, signed=True),
+        _percent(one.coverage),
+        _percent(one.held.get(fold_of(name))),
+        _percent(one.held_coverage),
+        shown,
+    ]
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    align = ["---", *("---:" for _ in header[1:])]
+    return [
+        "| " + " | ".join(header) + " |",
+        "| " + " | ".join(align) + " |",
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+
+
+def accuracy_markdown(language: str = "en") -> str:
+    """The whole report: families, hold-outs, corners, the worst twenty, what was left out, and the sources."""
+    found, refused = points()
+
+    def say(key: str, **values: Any) -> str:
+        return text(f"accuracy.{key}", language, **values)
+
+    def prose(key: str, **values: Any) -> str:
+        return _wrapped(say(key, **values))
+
+    families = by(found, lambda p: p.family)
+    header = [say(f"column.{name}") for name in _COLUMNS]
+    lines = [f"# {say('title')}", "", prose("introduction"), ""]
+    lines += _table(header, [_family_row(name, one, language) for name, one in families.items()])
+    lines += ["", prose("how_to_read"), "", f"## {say('missed_title')}", ""]
+    missed = []
+    for name, one in families.items():
+        for which, got, target in _against(name, one):
+            if got > target:
+                sentence = say(
+                    "missed",
+                    family=say(f"family.{name}"),
+                    what=say(f"missed_{which}"),
+                    error=_percent(got),
+                    target=_percent(target),
+                )
+                missed.append(_wrapped(f"- {sentence} {say(f'why.{name}')}"))
+    lines += missed or [say("none_missed")]
+    folds = sorted({fold for one in families.values() for fold in one.held})
+    lines += ["", f"## {say('held_title')}", "", prose("held_introduction"), ""]
+    lines += _table(
+        [say("column.family"), *(say(f"fold.{fold}") for fold in folds)],
+        [
+            [say(f"family.{name}"), *(_percent(one.held.get(fold)) for fold in folds)]
+            for name, one in families.items()
+            if one.held
+        ],
+    )
+    lines += ["", f"## {say('corners_title')}", "", prose("corners_introduction", number=SMALL), ""]
+    lines += _corners(found, language)
+    lines += ["", f"## {say('worst_title')}", "", prose("worst_introduction"), ""]
+    lines += _worst(found, language)
+    lines += ["", f"## {say('left_out_title')}", "", prose("left_out_introduction"), ""]
+    lines += _left_out(refused, language)
+    lines += ["", f"## {say('sources_title')}", "", prose("sources_introduction"), ""]
+    lines += [
+        _wrapped(f"- [{source['title']}]({source['url']}): {source['licence']}; {source['rows']}")
+        for source in measurement_sources().values()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(sentence: str) -> str:
+    indent = "  " if sentence.startswith("- ") else ""
+    return fill(
+        sentence, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _against(name: str, one: Summary) -> list[tuple[str, float, float]]:
+    target = TARGETS.get(name)
+    if not target:
+        return []
+    found = [("in_sample", one.median, target[0])]
+    held = one.held.get(fold_of(name))
+    if target[1] is not None and held is not None:
+        found.append(("held_out", held, target[1]))
+    return found
+
+
+def _corners(found: Sequence[Point], language: str) -> list[str]:
+    rows = []
+    for family in sorted({one.family for one in found}):
+        mine = [one for one in found if one.family == family]
+        sizes = {name: one.rows for name, one in by(mine, corner).items()}
+        small = text("accuracy.others", language)
+
+        def name_of(one: Point, sizes: dict[str, int] = sizes, small: str = small) -> str:
+            name = corner(one)
+            return name if sizes[name] >= SMALL else small
+
+        for name, one in by(mine, name_of).items():
+            rows.append(
+                [
+                    f"{text(f'accuracy.family.{family}', language)}: {name}",
+                    str(one.rows),
+                    _percent(one.median),
+                    _percent(one.p90),
+                    _percent(one.bias, signed=True),
+                    _percent(one.coverage),
+                ]
+            )
+    header = [text(f"accuracy.column.{name}", language) for name in _COLUMNS[:6]]
+    return _table(header, rows)
+
+
+def _worst(found: Sequence[Point], language: str) -> list[str]:
+    def say(key: str) -> str:
+        return text(f"accuracy.{key}", language)
+
+    header = [
+        say("column.row"),
+        say("column.run"),
+        say("column.measured"),
+        say("column.predicted"),
+        say("column.why"),
+    ]
+    rows = []
+    for one in worst(found):
+        scenario = one.run.scenario
+        run = (
+            f"{one.run.deployment.engine.id}, {one.run.deployment.model.id}, "
+            f"{one.run.deployment.parallelism.gpus} × {one.card.id}, "
+            f"{scenario.input_tokens} + {scenario.output_tokens}, {scenario.concurrency}"
+        )
+        rows.append(
+            [
+                one.run.measurement.id,
+                f"{run}: {one.quantity}",
+                f"{one.measured:.3g}",
+                f"{one.mid:.3g}",
+                say(f"cause.{cause(one)}"),
+            ]
+        )
+    return _table(header, rows)
+
+
+def _left_out(refused: Sequence[Note], language: str) -> list[str]:
+    lines = profile_lines("measurements/left-out.csv")
+    rows = [[row["table"], row["rows"], row["reason"]] for row in csv.DictReader(lines)]
+    if refused:
+        reason = text("accuracy.refused", language, number=len(refused))
+        rows.append(["–", str(len(refused)), reason])
+    header = [text(f"accuracy.column.{name}", language) for name in ("table", "rows", "why")]
+    return _table(header, rows)

@@ -1,0 +1,1 @@
+"""Fitting calibrations to measured runs: few constants, inside their physical range, held out in folds."""

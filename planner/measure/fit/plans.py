@@ -1,0 +1,416 @@
+"""Which constants are fitted to which rows, in which order, within which physical range.
+
+Pooled first, then by engine or by class of accelerator with the pooled value as the expectation: a group with few rows
+keeps close to the pool, one with many goes where its rows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.catalog.calibration_constants import (
+    Shelf,
+    accelerator_class,
+    calibration_figures,
+    weights_kind,
+)
+from planner.deployment import calibration_key
+from planner.measure.fit.problem import (
+    Observation,
+    balanced,
+    calibration_on,
+    errors,
+    fit,
+    observations,
+)
+from planner.measure.fit.solve import Parameter, Solution
+from planner.measure.predict import Run
+from planner.quantity import FloatArray
+
+KINDS = ("16bit", "fp8", "fp4", "mxfp4")
+GENERATIONS = ("hopper", "blackwell")
+ENGINES = ("vllm", "sglang", "tensorrt-llm")
+EARLIER = {"sglang-0.5.8": "sglang", "tensorrt-llm-1.0": "tensorrt-llm"}
+SLOTS, EAGER, POOL = "llama-cpp", "transformers", "joint"
+FEWEST = 10
+SHARED_SPREAD = 0.3  # of constants that engines share, around what is shipped
+
+EFFICIENCY = (0.05, 0.98)
+OVERHEAD = (1e-7, 3e-4)
+FIRST = (1e-6, 1e-2)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant of the pooled fit.
+
+    Attributes:
+        centre, spread: what is expected beforehand, and how far off that may be (standard deviation of the logarithm).
+        own: the spread of a group around the pool; None where groups share the pool's value.
+    """
+
+    key: str
+    low: float
+    high: float
+    centre: float
+    spread: float
+    own: float | None
+
+
+def _step_constants() -> list[Constant]:
+    low, high = EFFICIENCY
+    found = [
+        Constant("step_s", 1e-6, 5e-3, 5e-4, 1.0, 0.7),
+        Constant("layer_s", 1e-6, 2e-4, 4.5e-5, 0.5, 0.35),
+        Constant("sequence_s", 1e-7, 2e-4, 2.4e-5, 0.7, 0.6),
+        Constant("compute.16bit", low, high, 0.75, 0.2, 0.12),
+        Constant("compute.8bit", low, high, 0.5, 0.25, 0.2),
+        Constant("compute.4bit", low, high, 0.38, 0.25, 0.2),
+        Constant("weights.16bit", low, high, 0.82, 0.1, 0.06),
+        Constant("weights.fp8", low, high, 0.80, 0.12, 0.08),
+        Constant("weights.fp4", low, high, 0.65, 0.15, 0.12),
+        Constant("weights.mxfp4", low, high, 0.65, 0.2, 0.12),
+        Constant("cache", low, high, 0.9, 0.15, 0.15),
+        Constant("latent_layer_s", *OVERHEAD, 1.5e-5, 1.0, None),
+        Constant("indexed_layer_s", *OVERHEAD, 2e-5, 1.0, None),
+    ]
+    expected = {"16bit": (0.85, 0.12), "fp8": (0.8, 0.15), "fp4": (0.65, 0.2), "mxfp4": (0.68, 0.2)}
+    for kind in KINDS:
+        centre, spread = expected[kind]
+        found += [
+            Constant(f"experts.{kind}", low, high, 0.35, 0.5, 0.4),
+            Constant(f"expert_weights.{kind}", low, high, centre, spread, 0.15),
+            Constant(f"expert_layer_s.{kind}", *OVERHEAD, 2e-5, 1.0, 0.9),
+        ]
+    return found
+
+
+def _first_token_constants() -> list[Constant]:
+    low, high = EFFICIENCY
+    found = [
+        Constant("prefill_layer_s", 1e-6, 3e-3, 5e-4, 0.8, 0.8),
+        Constant("prefill_sequence_s", 1e-6, 2e-2, 1.9e-3, 0.8, 0.8),
+        Constant("prefill_steps", 0.3, 6.0, 1.3, 0.5, 0.5),
+        Constant("prefill_interference", 0.05, 20.0, 1.6, 0.8, 0.8),
+        Constant("prefill_wave", 1e-3, 0.8, 0.2, 1.0, 0.8),
+        Constant("prefill.16bit", low, high, 0.5, 0.3, 0.2),
+        Constant("prefill.8bit", low, high, 0.4, 0.3, 0.25),
+        Constant("prefill.4bit", low, high, 0.3, 0.3, 0.25),
+        Constant("prefill_attention", low, high, 0.5, 0.2, None),
+    ]
+    return found + [Constant(f"prefill_expert_layer_s.{k}", *FIRST, 1e-3, 1.0, 0.8) for k in KINDS]
+
+
+STEP = _step_constants()
+FIRST_TOKEN = _first_token_constants()
+EARLIER_KEYS = frozenset(
+    {"prefill_layer_s", "prefill_sequence_s", "prefill_steps", "prefill_interference"}
+    | {"prefill_wave", *(f"prefill_expert_layer_s.{kind}" for kind in KINDS)}
+)
+SLOT_DECODE = [
+    Constant("step_s", 1e-6, 2e-3, 2e-4, 0.7, None),
+    Constant("cache", 0.2, 0.98, 0.7, 0.3, None),
+    Constant("expert_layer_s.gguf", 1e-7, 1e-3, 5e-5, 1.0, None),
+    Constant("weights", 0.2, 0.98, 0.8, 0.2, 0.15),
+    Constant("layer_s", 1e-6, 5e-4, 6e-5, 0.5, 0.5),
+]
+SLOT_PREFILL = [
+    Constant("experts", 0.05, 0.98, 0.35, 0.6, None),
+    Constant("prefill_layer_s", 1e-7, 5e-4, 2e-5, 1.0, None),
+    Constant("prefill.8bit", 0.02, 0.98, 0.18, 0.5, 0.5),
+    Constant("prefill.16bit", 0.02, 0.98, 0.4, 0.5, 0.5),
+]
+# What a layer is expected to cost the host of a server by kind of weights, and other hosts against it.
+HOST_LAYER = {
+    "16bit": 8e-4,
+    "nf4": 1.1e-3,
+    "nf4-dq": 1.4e-3,
+    "int8": 1.7e-3,
+    "int8-decomposed": 3e-3,
+    "int4": 9e-4,
+    "fp8": 2e-3,
+}
+HOST_FACTOR = {"server": 1.0, "cloud": 1.4, "desktop": 0.7}
+POOLED_NAME = {"weights": "weights.gguf"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """One solve: what it fitted, to how many rows, and what came of it."""
+
+    file: str
+    quantity: str
+    rows: int
+    parameters: tuple[Parameter, ...]
+    solution: Solution
+
+
+Hints = Mapping[tuple[str, str, str], float]
+"""Values of an earlier run by file, quantity and key, to start from."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A family's way from rows to a shelf of constants."""
+
+    family: str
+    quantities: tuple[str, ...]
+    run: Callable[[Sequence[Observation], Shelf, Hints], tuple[Shelf, list[Stage]]]
+
+
+def campaign(one: Observation) -> tuple[str, str, str, str]:
+    """What rows are balanced over: engine, model, card and format."""
+    deployment = one.run.deployment
+    return (
+        deployment.engine.id,
+        deployment.model.id,
+        deployment.accelerator.id,
+        deployment.stored.format_id,
+    )
+
+
+def _weights(seen: Sequence[Observation]) -> FloatArray:
+    return balanced([campaign(one) for one in seen])
+
+
+def _value(shelf: Shelf, file: str, key: str, otherwise: float) -> float:
+    figure = shelf.figures(file).get(key)
+    return figure.value if figure else otherwise
+
+
+def _pooled(constants: Sequence[Constant], file: str) -> list[Parameter]:
+    return [Parameter(file, (c.key,), c.low, c.high, c.centre, c.spread) for c in constants]
+
+
+def _solve(
+    stages: list[Stage],
+    file: str,
+    quantity: str,
+    seen: Sequence[Observation],
+    parameters: Sequence[Parameter],
+    shelf: Shelf,
+    hints: Hints,
+) -> Shelf:
+    stage = f"{quantity} {len(parameters)}"
+    start = [hints.get((file, stage, p.keys[0]), p.centre) for p in parameters]
+    laid, solution = fit(seen, parameters, shelf, weights=_weights(seen), start=start)
+    stages.append(Stage(file, quantity, len(seen), tuple(parameters), solution))
+    return laid
+
+
+def serving_plan(
+    seen: Sequence[Observation], shelf: Shelf, hints: Hints
+) -> tuple[Shelf, list[Stage]]:
+    """Continuous batching: the step pooled, then by engine; the first token pooled, by engine, by earlier versions."""
+    stages: list[Stage] = []
+    # The engines' own figures would hide the pool's while it is fitted.
+    shelf = replace(shelf, emptied=frozenset((*ENGINES, *EARLIER)))
+    steps = [one for one in seen if one.quantity == "tpot_s"]
+    firsts = [one for one in seen if one.quantity == "ttft_s"]
+    if steps:
+        shelf = _solve(stages, POOL, "tpot_s", steps, _pooled(STEP, POOL), shelf, hints)
+        for engine in ENGINES:
+            mine = [one for one in steps if one.run.deployment.engine.id == engine]
+            if len(mine) >= FEWEST:
+                shelf = _solve(
+                    stages, engine, "tpot_s", mine, _of_engine(engine, shelf), shelf, hints
+                )
+    if firsts:
+        shelf = _solve(stages, POOL, "ttft_s", firsts, _pooled(FIRST_TOKEN, POOL), shelf, hints)
+        for file in (*ENGINES, *EARLIER):
+            mine = [one for one in firsts if calibration_on(shelf, one.run.deployment).id == file]
+            if len(mine) < FEWEST:
+                continue
+            under = EARLIER.get(file, POOL)
+            parameters = [
+                Parameter(file, (c.key,), c.low, c.high, _under(shelf, under, c), c.own)
+                for c in FIRST_TOKEN
+                if c.own and (file in ENGINES or c.key in EARLIER_KEYS)
+            ]
+            shelf = _solve(stages, file, "ttft_s", mine, parameters, shelf, hints)
+    return shelf, stages
+
+
+def _under(shelf: Shelf, file: str, constant: Constant) -> float:
+    pooled = _value(shelf, POOL, constant.key, constant.centre)
+    return _value(shelf, file, constant.key, pooled)
+
+
+def _of_engine(engine: str, shelf: Shelf) -> list[Parameter]:
+    """An engine's constants around the pool's; those of layers with experts by generation of GPU."""
+    found = []
+    for c in STEP:
+        if c.own is None:
+            continue
+        centre = _value(shelf, POOL, c.key, c.centre)
+        keys = [c.key]
+        if c.key.startswith("expert_layer_s."):
+            keys = [f"{generation}.{c.key}" for generation in GENERATIONS]
+        found += [Parameter(engine, (key,), c.low, c.high, centre, c.own) for key in keys]
+    return found
+
+
+def around_shipped(
+    seen: Sequence[Observation], shelf: Shelf, hints: Hints
+) -> tuple[Shelf, list[Stage]]:
+    """A person's own runs with continuous batching: each engine's constants around those that are shipped.
+
+    Few runs move them little, and only where the runs tell something; nothing is pooled over engines.
+    """
+    stages: list[Stage] = []
+    for quantity, constants in (("tpot_s", STEP), ("ttft_s", FIRST_TOKEN)):
+        every = [one for one in seen if one.quantity == quantity]
+        files = {calibration_on(shelf, one.run.deployment).id for one in every}
+        for file in sorted(files):
+            mine = [o for o in every if calibration_on(shelf, o.run.deployment).id == file]
+            under = EARLIER.get(file, file)
+            parameters = []
+            for c in constants:
+                centre = min(max(_under(shelf, under, c), c.low), c.high)
+                spread = c.own or SHARED_SPREAD
+                parameters.append(Parameter(file, (c.key,), c.low, c.high, centre, spread))
+            shelf = _solve(stages, file, quantity, mine, parameters, shelf, hints)
+    return shelf, stages
+
+
+def slots_plan(
+    seen: Sequence[Observation], shelf: Shelf, hints: Hints
+) -> tuple[Shelf, list[Stage]]:
+    """llama.cpp: decode, then prompts; all classes of accelerator pooled, then each around the pool."""
+    stages: list[Stage] = []
+    for quantity, constants in (("tpot_s", SLOT_DECODE), ("prefill_s", SLOT_PREFILL)):
+        mine = [one for one in seen if one.quantity == quantity]
+        if not mine:
+            continue
+        stated = calibration_figures(SLOTS)
+        of_class = {
+            c.key: [key for key in stated if key.count(".") and key.partition(".")[2] == c.key]
+            for c in constants
+            if c.own
+        }
+        # A class's own key would hide the pool's: in the pooled solve both move together.
+        pooled = [
+            Parameter(
+                SLOTS,
+                (POOLED_NAME.get(c.key, c.key), *of_class.get(c.key, ())),
+                c.low,
+                c.high,
+                c.centre,
+                c.spread,
+            )
+            for c in constants
+        ]
+        shelf = _solve(stages, SLOTS, quantity, mine, pooled, shelf, hints)
+        classes = {accelerator_class(one.run.deployment.accelerator).name for one in mine}
+        around = [
+            Parameter(
+                SLOTS,
+                (key,),
+                c.low,
+                c.high,
+                _value(shelf, SLOTS, POOLED_NAME.get(c.key, c.key), c.centre),
+                c.own,
+            )
+            for c in constants
+            if c.own
+            for key in of_class[c.key]
+            if key.partition(".")[0] in classes
+        ]
+        shelf = _solve(stages, SLOTS, quantity, mine, around, shelf, hints)
+    return shelf, stages
+
+
+def eager_plan(
+    seen: Sequence[Observation], shelf: Shelf, hints: Hints
+) -> tuple[Shelf, list[Stage]]:
+    """transformers: host time per layer by host and kind of weights, and what attention moves of its cache."""
+    stages: list[Stage] = []
+    mine = [one for one in seen if one.quantity != "prefill_s" and not one.run.mixture]
+    kinds: set[tuple[str, str]] = set()
+    for one in mine:
+        deployment = one.run.deployment
+        host = accelerator_class(deployment.accelerator).host
+        if _kind(one) in HOST_LAYER:
+            kinds.add((host, _kind(one)))
+    parameters = [
+        Parameter(EAGER, ("cache_traffic",), 1.0, 12.0, 3.0, 0.5),
+        Parameter(EAGER, ("cache_repeats",), 0.1, 12.0, 2.0, 0.5),
+        Parameter(EAGER, ("layer_s",), 1e-5, 4e-4, 1.5e-4, 0.5),
+        Parameter(EAGER, ("dequantise_flops",), 20.0, 600.0, 165.0, 0.4),
+        Parameter(EAGER, ("host_dequantise",), 1.0, 3.0, 1.43, 0.2),
+    ]
+    for host, kind in sorted(kinds):
+        centre = HOST_LAYER[kind] * HOST_FACTOR[host]
+        parameters.append(
+            Parameter(EAGER, (f"host_layer_s.{host}.{kind}",), 1e-4, 2e-2, centre, 0.5)
+        )
+    for kind in sorted({kind for _, kind in kinds if kind != "16bit"}):
+        key = f"weights.{kind}"
+        parameters.append(Parameter(EAGER, (key,), *EFFICIENCY, 0.7, 0.3))
+    shelf = _solve(stages, EAGER, "tpot_s", mine, parameters, shelf, hints)
+    return shelf, stages
+
+
+def _kind(one: Observation) -> str:
+    return weights_kind(calibration_key(one.run.deployment)[2])
+
+
+PLANS = {
+    "serving": Plan("serving", ("tpot_s", "ttft_s"), serving_plan),
+    "llama-cpp": Plan("llama-cpp", ("tpot_s", "prefill_s"), slots_plan),
+    "transformers": Plan(
+        "transformers", ("tpot_s", "output_tokens_per_s", "total_tokens_per_s"), eager_plan
+    ),
+}
+
+
+def hints_of(stages: Sequence[Stage]) -> Hints:
+    """The values of a run's stages, for the next to start from."""
+    return {
+        (stage.file, f"{stage.quantity} {len(stage.parameters)}", parameter.keys[0]): value
+        for stage in stages
+        for parameter, value in zip(stage.parameters, stage.solution.values, strict=True)
+    }
+
+
+OWN_RUNS = {
+    **PLANS,
+    "serving": Plan("serving", ("tpot_s", "ttft_s"), around_shipped),
+}
+"""The plans for runs of a person's own, beside what is shipped."""
+
+
+def seen_of(runs: Sequence[Run], plan: Plan) -> list[Observation]:
+    """What a plan fits of the runs."""
+    return observations(runs, plan.quantities)
+
+
+def held_out(
+    plan: Plan,
+    seen: Sequence[Observation],
+    fold: Callable[[Observation], str],
+    shelf: Shelf,
+    *,
+    cards: bool = False,
+    hints: Hints | None = None,
+) -> FloatArray:
+    """log(predicted / measured) of every observation by a fit that never saw its fold.
+
+    Args:
+        cards: the folds are of accelerators, which then count as covered by no fit.
+        hints: values of the fit to all rows, to start from.
+    """
+    found = np.full(len(seen), np.nan)
+    folds = [fold(one) for one in seen]
+    for name in sorted(set(folds)):
+        rest = [one for one, of in zip(seen, folds, strict=True) if of != name]
+        out = [i for i, of in enumerate(folds) if of == name]
+        unseen = {seen[i].run.deployment.accelerator.id for i in out} if cards else set()
+        if not rest:
+            continue
+        laid, _ = plan.run(rest, replace(shelf, uncovered=frozenset(unseen)), hints or {})
+        found[out] = errors([seen[i] for i in out], laid)
+    return found

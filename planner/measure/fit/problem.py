@@ -1,0 +1,140 @@
+"""Measured runs as residuals of calibration constants: what each trial of values predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+
+from planner.catalog.calibration_constants import Shelf
+from planner.catalog.calibrations import Calibration, build_calibration
+from planner.deployment import Deployment, calibration_key
+from planner.errors import PlannerError
+from planner.measure.fit.solve import Parameter, Solution, solve
+from planner.measure.predict import Run, predicted
+from planner.quantity import FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observation:
+    """One measured quantity of one run."""
+
+    run: Run
+    quantity: str
+
+    @property
+    def value(self) -> float:
+        return self.run.measurement.measured[self.quantity]
+
+
+def observations(runs: Sequence[Run], quantities: Sequence[str]) -> list[Observation]:
+    """The named quantities that each run measured."""
+    return [
+        Observation(run, q) for run in runs for q in quantities if q in run.measurement.measured
+    ]
+
+
+def shelf_of(
+    parameters: Sequence[Parameter],
+    values: Sequence[float],
+    under: Shelf | None = None,
+) -> Shelf:
+    """Calibration files with the parameters' values in them, over those of another shelf."""
+    laid: dict[str, dict[str, float]] = {}
+    if under:
+        laid = {file: dict(entries) for file, entries in under.values.items()}
+    for parameter, value in zip(parameters, values, strict=True):
+        for key in parameter.keys:
+            laid.setdefault(parameter.file, {})[key] = value
+    return replace(under or Shelf(), values=laid)
+
+
+def calibration_on(shelf: Shelf, deployment: Deployment) -> Calibration:
+    """The constants of a deployment as a shelf has them."""
+    return build_calibration(*calibration_key(deployment), shelf)
+
+
+class Residuals:
+    """log(predicted / measured) of observations, as a function of the parameters' logarithms.
+
+    A parameter that reaches none of an observation's constants leaves it alone: such residuals aren't computed again.
+    """
+
+    def __init__(
+        self, seen: Sequence[Observation], parameters: Sequence[Parameter], under: Shelf
+    ) -> None:
+        self.seen = seen
+        self.parameters = parameters
+        self.under = under
+        self.keys = [calibration_key(o.run.deployment) for o in seen]
+        self.last: FloatArray = np.zeros(len(seen))
+        self.touched: dict[int, list[int]] = {}
+
+    def __call__(self, x: FloatArray, changed: int | None) -> FloatArray:
+        shelf = shelf_of(self.parameters, [float(v) for v in np.exp(x)], self.under)
+        known = self.touched.get(changed) if changed is not None else None
+        rows = range(len(self.seen)) if known is None else known
+        found = self.last.copy()
+        built: dict[object, Calibration] = {}
+        for i in rows:
+            key = self.keys[i]
+            if key not in built:
+                built[key] = build_calibration(*key, shelf)
+            one = self.seen[i]
+            found[i] = log(
+                predicted(one.run, built[key], (one.quantity,))[one.quantity] / one.value
+            )
+        if changed is None:
+            self.last = found
+        elif known is None:
+            self.touched[changed] = [i for i in rows if abs(found[i] - self.last[i]) > 1e-12]
+        return found
+
+
+def fit(
+    seen: Sequence[Observation],
+    parameters: Sequence[Parameter],
+    under: Shelf,
+    *,
+    weights: FloatArray | None = None,
+    start: Sequence[float] | None = None,
+) -> tuple[Shelf, Solution]:
+    """The parameters fitted to observations, and a shelf that holds them; `start` as in `solve`.
+
+    Raises:
+        PlannerError: where a run lacks a constant or a rate.
+    """
+    solution = solve(parameters, Residuals(seen, parameters, under), weights=weights, start=start)
+    return shelf_of(parameters, solution.values, under), solution
+
+
+def errors(seen: Sequence[Observation], shelf: Shelf) -> FloatArray:
+    """log(predicted / measured) with a shelf's constants; NaN where a constant is missing."""
+    built: dict[object, Calibration | None] = {}
+    found = []
+    for one in seen:
+        key = calibration_key(one.run.deployment)
+        if key not in built:
+            try:
+                built[key] = build_calibration(*key, shelf)
+            except PlannerError:
+                built[key] = None
+        constants = built[key]
+        if constants is None:
+            found.append(float("nan"))
+        else:
+            found.append(
+                log(predicted(one.run, constants, (one.quantity,))[one.quantity] / one.value)
+            )
+    return np.array(found)
+
+
+def balanced(groups: Sequence[object], power: float = 0.5) -> FloatArray:
+    """Weights that let a group of n rows count as n^(1 − power), mean 1: no campaign outvotes the others."""
+    counts: dict[object, int] = {}
+    for group in groups:
+        counts[group] = counts.get(group, 0) + 1
+    raw = np.array([counts[group] ** -power for group in groups])
+    return np.asarray(raw / raw.mean())
