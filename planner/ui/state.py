@@ -9,6 +9,7 @@ the same in both languages, changes once for a change of many values, and a wron
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urlencode
 
@@ -32,13 +33,19 @@ CHOICES = ("model", "gpu", "engine", "weights", "kv", "dtype")
 # --- Language --------------------------------------------------------------------------------------------------------
 
 
+# Asked for hundreds of times in a run, and the same throughout: each run has a thread, and so a context, of its own.
+_language: ContextVar[str | None] = ContextVar("language", default=None)
+
+
 def language() -> str:
     """The language of this visitor: the address's, else the browser's, else English."""
-    return pick_language(st.session_state.get(LANGUAGE_KEY), st.context.locale)
+    known = _language.get()
+    return known or pick_language(st.session_state.get(LANGUAGE_KEY), st.context.locale)
 
 
 def choose_language(chosen: str) -> None:
     st.session_state[LANGUAGE_KEY] = chosen
+    _language.set(chosen)
 
 
 def plain(key: str, /, **values: Any) -> str:
@@ -50,6 +57,13 @@ def plain(key: str, /, **values: Any) -> str:
 
 
 def begin_run() -> None:
+    """What each run of a page begins with: a new address is taken over, and the language is settled."""
+    _language.set(None)
+    _take_address()
+    _language.set(language())
+
+
+def _take_address() -> None:
     """Takes over a new address: the one that the visit began with, or one that Back or Forward brought.
 
     Any other difference between the address and the scenario is a change that the browser hasn't heard of yet.

@@ -12,12 +12,16 @@ import huggingface_hub
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from planner.architecture.checkpoint.sizes import CheckpointBytes, Group, Share
 from planner.architecture.hub import FetchedModel
+from planner.architecture.resolve import architecture_from_config
+from planner.architecture.totals import parameters
 from planner.errors import Unreachable
 from planner.ui import hub_fetch_panel
 from planner.ui.locale import LANGUAGES, say_error, text
+from planner.ui.locale.numbers import format_value
 from tests.architecture.hub_server import REVISION, Repository, Server, hub_server
-from tests.ui.driver import clean, named, open_app, words
+from tests.ui.driver import clean, go, named, open_app, words
 
 ID = "some-org/Some.Model_1"
 CONFIG: dict[str, Any] = {
@@ -106,6 +110,30 @@ def test_anything_else_leaves_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
     for switch in ("", "on", "yes"):
         monkeypatch.setenv("HEADROOM_HUB", switch)
         assert hub_fetch_panel.is_on()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_model_page_shows_what_the_headers_say(
+    asked: list[tuple[str, float]], monkeypatch: pytest.MonkeyPatch, language: str
+) -> None:
+    elements = parameters(architecture_from_config(CONFIG))
+    wide = 4 * 1000 * 1024
+    shares = (
+        Share(Group.LAYERS, "BF16", elements - 2 * 1000 * 1024, 2 * elements - wide),
+        Share(Group.EMBEDDING, "BF16", 1000 * 1024, wide // 2),
+        Share(Group.HEAD, "BF16", 1000 * 1024, wide // 2),
+    )
+    held = CheckpointBytes("safetensors", ID, 66, 2 * elements, shares)
+    found = FetchedModel(ID, CONFIG, held, REVISION, datetime.now(UTC))
+    monkeypatch.setattr(hub_fetch_panel, "fetch_model", lambda *_, **__: found)
+    app = go(fetch(open_app(locale=language), ID), "model")
+    clean(app)
+    said = " ".join(words(app).split())
+    size = format_value(2 * elements, "gib", language)
+    assert text("model.stored_read", language) in said
+    assert f"{text('model.stored_in', language, dtype='BF16')} {size}" in said
+    assert f"{text('model.stored_tensors', language)} 66" in said
+    assert text("model.origin_config", language, model=ID) in said
 
 
 # --- Against a server that speaks the Hub's API -----------------------------------------------------------------------
