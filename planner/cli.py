@@ -314,7 +314,8 @@ def run_check(arguments: argparse.Namespace) -> int:
 def run_coverage(arguments: argparse.Namespace) -> int:
     """`models --coverage`: every model type of transformers against its witness."""
     from planner.architecture.config_folder import read_witnesses
-    from planner.architecture.coverage import coverage, coverage_json, coverage_markdown
+    from planner.architecture.coverage import coverage
+    from planner.architecture.coverage_report import coverage_json, coverage_markdown
 
     rows = coverage(read_witnesses())
     if arguments.json:

@@ -7,8 +7,8 @@ it applies; a type that no rule makes equal is listed with its reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from planner.architecture.cache import DTYPE_BYTES
@@ -17,8 +17,10 @@ from planner.architecture.spec import (
     Architecture,
     CacheStream,
     CrossAttention,
+    LatentAttention,
     LayerKind,
     Shape,
+    Weight,
 )
 from planner.architecture.totals import head_flops_per_token, linear_flops, parameters
 from planner.errors import PlannerError
@@ -85,17 +87,30 @@ def compare(task: str, model_type: str, figures: Figures) -> Coverage:
 
 
 def _not_built(reason: str) -> str:
-    if "timm" in reason:
-        return "needs_timm"
-    return "class_defaults_incomplete"
+    return "needs_timm" if "timm" in reason else "class_defaults_incomplete"
+
+
+# Parts of transformers' own messages.
+_NOT_RUN = (
+    ("meta tensor", "depends_on_values"),
+    ("register_meta", "depends_on_values"),
+    ("shared_kv_states", "needs_the_model_it_drafts_for"),
+    ("pixel_value", "needs_an_image"),
+    ("patches", "needs_an_image"),
+    ("Bbox", "needs_an_image"),
+    ("input_ids", "needs_decoder_tokens"),
+    ("scalar type", "not_in_bfloat16"),
+)
+
+
+def _not_run(reason: str) -> str:
+    return next((code for part, code in _NOT_RUN if part in reason), "transformers_fails")
 
 
 # --- parameters
 
 # What transformers allocates and no checkpoint holds.
-PARAMETERS_OTHERWISE = {
-    "longcat_flash": "gate_and_up_of_experts_without_weights",
-}
+PARAMETERS_OTHERWISE = {"longcat_flash": "experts_without_weights"}
 
 
 def compare_parameters(architecture: Architecture, figures: Figures, model_type: str) -> Compared:
@@ -107,39 +122,63 @@ def compare_parameters(architecture: Architecture, figures: Figures, model_type:
 
 # --- cache
 
-CACHE_OTHERWISE = {
-    "openai-gpt": "transformers_recomputes",
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How transformers keeps a type's state otherwise than `held_bytes` says.
+
+    Attributes:
+        indexer, recurrent, convolution: bytes per element over ours.
+        taps: a convolution of k taps keeps k inputs; else the k − 1 that are needed.
+        together: recurrent and convolution state can't be told apart.
+        only_cache: of constant state nothing is kept before it's needed.
+    """
+
+    indexer: float = 1.0
+    recurrent: float = 1.0
+    convolution: float = 1.0
+    taps: bool = True
+    together: bool = False
+    only_cache: bool = False
+
+
+HELD = {
+    "deepseek_v4": Held(only_cache=True),
+    "dots3_note": Held(indexer=2.0),
+    "dots3_note_text": Held(indexer=2.0),
+    "inkling_text": Held(convolution=2.0),
+    "minimax": Held(recurrent=0.5),
+    "rwkv": Held(together=True),
+    "xlstm": Held(recurrent=0.5),
+    "zaya": Held(taps=False, together=True),
 }
-# Falcon's new architecture, and JetMoE for its experts, repeat keys and values before they keep them.
-REPEATED = {"falcon": "new_decoder_architecture"}
+PLAIN = Held()
+CACHE_OTHERWISE = {
+    "florence2": "its_encoder_reads_them",
+    "openai-gpt": "keeps_no_cache",
+    "recurrent_gemma": "keeps_state_in_modules",
+}
 
 
 def compare_cache(architecture: Architecture, figures: Figures, model_type: str) -> Compared:
     """Bytes held after a prefill, at every number of tokens, by the rules of `held_bytes`."""
     if "cache" not in figures:
         return Compared(None, _not_run(figures.get("cache_not_run", "")))
+    how = HELD.get(model_type, PLAIN)
     for tokens, kinds in figures["cache"].items():
-        ours = held_bytes(architecture, int(tokens))
-        theirs = (kinds["kv"], kinds["recurrent"], kinds["convolution"])
+        kv, recurrent, convolution = held_bytes(architecture, int(tokens), how)
+        ours = [kv, recurrent, convolution]
+        theirs = [kinds["kv"], kinds["recurrent"], kinds["convolution"]]
+        if how.only_cache:
+            ours, theirs = ours[:1], theirs[:1]
+        if how.together:
+            ours, theirs = [kv, recurrent + convolution], [theirs[0], sum(theirs[1:])]
         if ours != theirs:
             return Compared(False, CACHE_OTHERWISE.get(model_type, "differs"))
     return Compared(True)
 
 
-def _not_run(reason: str) -> str:
-    for part, code in (
-        ("meta tensor", "depends_on_values"),
-        ("register_meta", "depends_on_values"),
-        ("shared_kv_states", "needs_the_model_it_drafts_for"),
-        ("pixel_values", "needs_an_image"),
-        ("encoder", "needs_an_encoder"),
-    ):
-        if part in reason:
-            return code
-    return "not_run"
-
-
-def held_bytes(architecture: Architecture, tokens: int) -> tuple[int, int, int]:
+def held_bytes(architecture: Architecture, tokens: int, how: Held = PLAIN) -> tuple[int, int, int]:
     """Bytes that transformers holds for one sequence after a prefill: keys and values, recurrent, convolution state.
 
     As `planner.architecture.cache`, in bfloat16, except that in transformers a sliding layer keeps one token less than
@@ -150,140 +189,122 @@ def held_bytes(architecture: Architecture, tokens: int) -> tuple[int, int, int]:
     for index in architecture.layer_order:
         kind = architecture.layer_kinds[index]
         for mixer in kind.mixers:
-            kv += sum(_stream_bytes(stream, tokens) for stream in mixer.streams)
+            kv += sum(_stream_bytes(stream, tokens, how) for stream in mixer.streams)
             if isinstance(mixer, CrossAttention):
                 continue
             for state in mixer.states:
                 if not state.recurrent:
                     kv += state.elements * ELEMENT_BYTES
                 elif state.dtype is not None:
-                    recurrent += state.elements * DTYPE_BYTES[state.dtype]
+                    recurrent += state.elements * DTYPE_BYTES[state.dtype] * how.recurrent
                 else:
-                    convolution += state.elements * ELEMENT_BYTES * _taps_kept(kind)
+                    kept = _taps_kept(kind) if how.taps else 1.0
+                    convolution += state.elements * ELEMENT_BYTES * kept * how.convolution
     return round(kv), round(recurrent), round(convolution)
 
 
-def _stream_bytes(stream: CacheStream, tokens: int) -> float:
+def _stream_bytes(stream: CacheStream, tokens: int, how: Held) -> float:
     positions = tokens // stream.stride
     if stream.window is not None:
         positions = min(positions, stream.window - 1)
-    return positions * (stream.key_elements + stream.value_elements) * ELEMENT_BYTES
+    each = ELEMENT_BYTES * (how.indexer if stream.dtype else 1.0)
+    return positions * (stream.key_elements + stream.value_elements) * each
 
 
 def _taps_kept(kind: LayerKind) -> float:
     """k / (k − 1) of the layer's causal convolution."""
-    taps = [
-        weight.columns
-        for weight in kind.weights
-        if weight.shape is Shape.CONVOLUTION and weight.name.endswith("convolution")
-    ]
+    taps = [weight.columns for weight in _convolutions(kind)]
     return taps[0] / (taps[0] - 1) if taps and taps[0] > 1 else 1.0
+
+
+def _convolutions(kind: LayerKind) -> Iterator[Weight]:
+    for weight in kind.weights:
+        if weight.shape is Shape.CONVOLUTION and weight.name.endswith("convolution"):
+            yield weight
 
 
 # --- work
 
-FLOPS_OTHERWISE: dict[str, str] = {}
+RUNS_ALL_EXPERTS = frozenset({"llama4", "llama4_text"})
+# Streams of the residual are mixed by a matrix product before each half of a layer.
+MIXES_STREAMS = {"deepseek_v4": 4}
+# Tokens put before the text.
+PROMPT_TOKENS = {"cpmant": 32}
+FLOPS_OTHERWISE = {
+    "diffllama": "values_of_twice_the_width",
+    "electra": "head_of_another_width",
+    "florence2": "its_encoder_reads_them",
+    "gemma3n_text": "unused_projections_and_mixed_streams",
+    "prophetnet": "predicts_several_tokens",
+    "rembert": "head_of_another_width",
+    "zaya": "positions_before_the_first",
+}
 
 
 def compare_flops(architecture: Architecture, figures: Figures, model_type: str) -> Compared:
-    """FLOP of a forward pass at every length."""
+    """FLOP of a forward pass at every length; a recurrence's own counts where it is computed token by token."""
     if "flops" not in figures:
         return Compared(None, _not_run(figures.get("flops_not_run", "")))
-    if any(mixer.recurrent_flops for kind in architecture.layer_kinds for mixer in kind.mixers):
+    recurrent = sum(
+        count * mixer.recurrent_flops
+        for kind, count in architecture.kind_counts
+        for mixer in kind.mixers
+    )
+    counted = {int(tokens): flops for tokens, flops in figures["flops"].items()}
+    plain = {tokens: uncaused_flops(architecture, tokens, model_type) for tokens in counted}
+    padding = _padding_flops(architecture)
+    for own in {0.0, recurrent}:
+        for before in {0.0, padding}:
+            if all(round(plain[n] + own * n + before) == flops for n, flops in counted.items()):
+                return Compared(True)
+    if recurrent:
         return Compared(None, "recurrence_in_chunks")
-    for tokens, counted in figures["flops"].items():
-        if round(uncaused_flops(architecture, int(tokens))) != counted:
-            return Compared(False, FLOPS_OTHERWISE.get(model_type, "differs"))
-    return Compared(True)
+    return Compared(False, FLOPS_OTHERWISE.get(model_type, "differs"))
 
 
-def uncaused_flops(architecture: Architecture, tokens: int) -> float:
+def uncaused_flops(architecture: Architecture, tokens: int, model_type: str = "") -> float:
     """FLOP of a forward pass over `tokens` tokens as an eager implementation does it: every token attends to all.
 
     Matrix products of all layers and the head for each token, and scores of every pair, windows and causality
-    notwithstanding; without towers and what attends to another input.
+    notwithstanding, an indexer's sum over its heads included; without towers and what attends to another input.
     """
     total = tokens * head_flops_per_token(architecture)
+    tokens += PROMPT_TOKENS.get(model_type, 0)
     for kind, count in architecture.kind_counts:
+        if kind.mixers and all(isinstance(mixer, CrossAttention) for mixer in kind.mixers):
+            continue  # passed over without an image
         share = kind.experts_per_token / kind.experts if kind.experts else 1.0
+        if model_type in RUNS_ALL_EXPERTS:
+            share = 1.0
         own = [weight for weight in kind.weights if not weight.name.startswith("cross_")]
         total += count * tokens * linear_flops(own, share)
         for mixer in kind.mixers:
             for score in mixer.scores:
                 total += count * score.prefill_flops * tokens * (tokens // score.stride)
-    outer = [weight for weight in architecture.outer if weight.name != "head"]
-    return total + tokens * linear_flops(outer)
+            if isinstance(mixer, LatentAttention):
+                total += count * 2.0 * mixer.indexer_heads * tokens**2
+    mixed = MIXES_STREAMS.get(model_type, 0)
+    total += architecture.layers * tokens * 2 * 2.0 * mixed**2 * architecture.hidden_size
+    for weight in architecture.outer:
+        if weight.name != "head":
+            once = weight.name.startswith("pooler")  # reads the first token only
+            total += (1 if once else tokens) * linear_flops((weight,))
+    return total
 
 
-# --- the table
+def _padding_flops(architecture: Architecture) -> float:
+    """What convolutions compute at the k − 1 positions before the text, cut off afterwards."""
+    return sum(
+        count * (weight.columns - 1) * linear_flops((weight,))
+        for kind, count in architecture.kind_counts
+        for weight in _convolutions(kind)
+    )
 
 
-@dataclass(slots=True)
-class _Counts:
-    types: int = 0
-    parameters: int = 0
-    cache: int = 0
-    cache_kept: int = 0
-    flops: int = 0
-    names: dict[str, list[str]] = field(default_factory=dict)
-
-
-def counts(rows: Iterable[Coverage]) -> dict[str, _Counts]:
-    """How many of each task agree; of caches, also those where anything is kept at all."""
-    found = {task: _Counts() for task in TASKS}
-    for row in rows:
-        one = found[row.task]
-        one.types += 1
-        one.parameters += bool(row.parameters.equal)
-        one.cache += bool(row.cache.equal)
-        one.cache_kept += bool(row.cache.equal) and row.keeps_cache
-        one.flops += bool(row.flops.equal)
-    return found
-
-
-def coverage_json(rows: Iterable[Coverage]) -> list[dict[str, Any]]:
-    """Every row as plain data."""
-    return [
-        {
-            "task": row.task,
-            "model_type": row.model_type,
-            "keeps_cache": row.keeps_cache,
-            **{
-                name: {"equal": one.equal, "reason": one.reason}
-                for name, one in (
-                    ("parameters", row.parameters),
-                    ("cache", row.cache),
-                    ("flops", row.flops),
-                )
-            },
-        }
+def agreeing(rows: Iterable[Coverage], figure: str, task: str | None = None) -> set[str]:
+    """Model types whose figure ("parameters", "cache", "flops") equals its witness, in one task or in any."""
+    return {
+        row.model_type
         for row in rows
-    ]
-
-
-def coverage_markdown(rows: Iterable[Coverage]) -> str:
-    """Counts, then one table row for each model type."""
-    rows = list(rows)
-    lines = ["| | types | parameters equal | cache equal | of those that keep one | FLOP equal |"]
-    lines.append("|---|---:|---:|---:|---:|---:|")
-    for task, one in counts(rows).items():
-        lines.append(
-            f"| {TASKS[task]} | {one.types} | {one.parameters} | {one.cache} | {one.cache_kept} "
-            f"| {one.flops} |"
-        )
-    for task, title in TASKS.items():
-        lines += ["", f"## {title.capitalize()}", "", "| model type | parameters | cache | FLOP |"]
-        lines.append("|---|---|---|---|")
-        lines += [
-            f"| {row.model_type} | {_said(row.parameters)} | {_said(row.cache, row.keeps_cache)} "
-            f"| {_said(row.flops)} |"
-            for row in rows
-            if row.task == task
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _said(one: Compared, keeps: bool = True) -> str:
-    if one.equal:
-        return "equal" if keeps else "none"
-    return one.reason
+        if task in (None, row.task) and getattr(row, figure).equal is True
+    }

@@ -106,6 +106,8 @@ def from_query(query: Mapping[str, str]) -> Incoming:
         problems[VERSION_KEY] = InvalidInput(
             "link_version_unknown", field=VERSION_KEY, given=given, known=SCHEMA_VERSION
         )
+        # What another version means by its names isn't known.
+        return Incoming({**DEFAULTS, **OPENING}, problems)
     for name in FIELDS:
         if name in query:
             try:

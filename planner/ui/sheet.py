@@ -22,7 +22,7 @@ SHEET = """
 [data-testid="stMetricValue"], .hr, [data-testid="stSliderThumbValue"], input[type="number"] {
   font-variant-numeric: tabular-nums;
 }
-.hr { color: var(--hr-ink); line-height: 1.45; }
+.hr { color: var(--hr-ink); line-height: 1.45; overflow-wrap: break-word; unicode-bidi: isolate; }
 .hr p { margin: 0; }
 .hr a { color: var(--hr-link); }
 

@@ -63,7 +63,18 @@ def _filled(model: Any, tokens: int) -> Any:
     for name in OUTPUTS:
         if output.get(name) is not None:
             return output[name]
-    return None
+    return _given(model, ids)
+
+
+def _given(model: Any, ids: torch.Tensor) -> Any:
+    """A cache handed in, for a model that doesn't say which one it filled; None where it leaves it empty."""
+    cache = DynamicCache(config=model.config.get_text_config(decoder=True))
+    with torch.no_grad():
+        try:
+            model(input_ids=ids, use_cache=True, past_key_values=cache)
+        except (TypeError, ValueError):
+            return None
+    return cache
 
 
 def _named(cache: Any) -> Iterator[tuple[str, torch.Tensor]]:

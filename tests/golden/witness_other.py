@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -70,7 +71,10 @@ def _filled(model: Any, tokens: int) -> Any:
             if output.get(name) is not None:
                 return output[name]
         made = DynamicCache(config=model.config)
-        model(input_ids=ids, use_cache=True, past_key_values=made)
+        # Some take it under a newer name already.
+        takes = inspect.signature(model.forward).parameters
+        name = "past_key_values" if "past_key_values" in takes else "cache"
+        model(input_ids=ids, use_cache=True, **{name: made})
     return made
 
 

@@ -22,6 +22,7 @@ from planner.architecture.keys import MAX_EXPERTS, Keys
 from planner.architecture.spec import (
     Architecture,
     Attention,
+    Composite,
     LayerKind,
     Part,
     Recurrence,
@@ -93,6 +94,10 @@ def inkling(keys: Keys) -> Architecture:
             mixers = (
                 Attention(heads, kv, size, size, window if sliding else None),
                 Recurrence("short_convolution", (past,), 0.0),
+                # Each head multiplies the table of positions; the weight stands for one.
+                Composite(
+                    "relative_positions", recurrent_flops=2.0 * (heads - 1) * relative * extent
+                ),
             )
             if is_sparse:
                 kinds[pair] = LayerKind(

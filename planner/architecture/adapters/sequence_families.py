@@ -262,14 +262,13 @@ def trocr(keys: Keys) -> Architecture:
     source = keys.optional_integer("cross_attention_hidden_size") or hidden
     attention, heads = _attention(keys, "decoder_attention_heads", hidden, True)
     wide = keys.integer("decoder_ffn_dim", default=4 * hidden)
-    crosses = keys.flag("is_decoder", default=True)
     tied = keys.flag("tie_word_embeddings", default=True)
     size = hidden // heads
     weights = (
         *attention,
         *plain_mlp(hidden, wide, bias=True),
-        *norm("norm", hidden, kind="layer", copies=3 if crosses else 2),
-        *(cross_attention(hidden, source, True) if crosses else ()),
+        *norm("norm", hidden, kind="layer", copies=3),
+        *cross_attention(hidden, source, True),
     )
     outer = embedding(vocabulary, hidden)
     if keys.flag("use_learned_position_embeddings", default=True):
