@@ -131,7 +131,7 @@ class Held:
         indexer, recurrent, convolution: bytes per element over ours.
         taps: a convolution of k taps keeps k inputs; else the k − 1 that are needed.
         together: recurrent and convolution state can't be told apart.
-        only_cache: of constant state nothing is kept before it's needed.
+        only_cache: constant state isn't in the cache: kept elsewhere, or only once it's needed.
     """
 
     indexer: float = 1.0
@@ -148,6 +148,7 @@ HELD = {
     "dots3_note_text": Held(indexer=2.0),
     "inkling_text": Held(convolution=2.0),
     "minimax": Held(recurrent=0.5),
+    "recurrent_gemma": Held(only_cache=True),
     "rwkv": Held(together=True),
     "xlstm": Held(recurrent=0.5),
     "zaya": Held(taps=False, together=True),
@@ -156,7 +157,6 @@ PLAIN = Held()
 CACHE_OTHERWISE = {
     "florence2": "its_encoder_reads_them",
     "openai-gpt": "keeps_no_cache",
-    "recurrent_gemma": "keeps_state_in_modules",
 }
 
 

@@ -17,7 +17,6 @@ REASONS = {
     "head_of_another_width": "its head multiplies a state that isn't as wide as the hidden one",
     "its_encoder_reads_them": "its encoder reads the tokens, and its decoder one",
     "keeps_no_cache": "transformers computes everything anew for each token",
-    "keeps_state_in_modules": "transformers keeps its state in the layers, not in a cache",
     "needs_an_image": "transformers doesn't run it without an image",
     "needs_decoder_tokens": "transformers doesn't run it without tokens for its decoder",
     "needs_the_model_it_drafts_for": "it reads the cache of the model that it drafts for",

@@ -175,13 +175,16 @@ def assign(
     """
     layers = architecture.layers
     chosen: dict[tuple[int, Hashable], tuple[Encoding | None, ...]] = {}
+    shared: dict[tuple[Encoding | None, ...], tuple[Encoding | None, ...]] = {}
 
     def layer(index: int, kind: int) -> tuple[Encoding | None, ...]:
         key = (kind, alike(index))
         if key not in chosen:
             weights = kinds[kind].weights
             beside = {Part.EXPERTS, Part.FEED_FORWARD} <= {weight.part for weight in weights}
-            chosen[key] = tuple(choose(weight, index, layers, beside) for weight in weights)
+            found = tuple(choose(weight, index, layers, beside) for weight in weights)
+            # Layers stored alike share one tuple, so that its identity tells them together.
+            chosen[key] = shared.setdefault(found, found)
         return chosen[key]
 
     kinds = architecture.layer_kinds

@@ -91,6 +91,7 @@ FILLED_IN: dict[str, dict[str, Any]] = {
     "qwen3_omni_moe_thinker": {
         "text_config": {"model_type": "qwen3_omni_moe_text", "head_dim": 128}
     },
+    "step3p7": {"text_config": {"model_type": "step3p5", "sliding_window": 512}},
     "xmod": {"default_language": "en_XX"},
 }
 # Keys that no size depends on, left out of what is kept with the figures.

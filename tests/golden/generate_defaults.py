@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import transformers
+from torch.fx.experimental import _config as fx_config
 from transformers import masking_utils
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -148,11 +149,15 @@ def caches(model: Any, config: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def held(model: Any, tokens: int) -> dict[str, int]:
-    """Bytes by kind; experts that look at which tokens they get are passed over, for they keep nothing."""
+    """Bytes by kind; experts that look at which tokens they get are passed over, for they keep nothing.
+
+    What else is picked by a mask is taken whole.
+    """
     try:
         return witness_cache.held_bytes(model, tokens)
     except NotImplementedError:
-        with _without_experts(model):
+        pick_all = fx_config.patch(meta_nonzero_assume_all_nonzero=True)
+        with _without_experts(model), pick_all:
             return witness_cache.held_bytes(model, tokens)
 
 

@@ -15,6 +15,8 @@ KINDS = {
     "indexer_keys": "kv",
     "idx_keys": "kv",
     "compressed_kv": "kv",
+    "prefill_keys": "kv",
+    "prefill_values": "kv",
     "recurrent_states": "recurrent",
     "rnn_state": "recurrent",
     "conv_states": "convolution",
