@@ -157,6 +157,7 @@ PLAIN = Held()
 CACHE_OTHERWISE = {
     "florence2": "its_encoder_reads_them",
     "openai-gpt": "keeps_no_cache",
+    "xmod": "keeps_what_it_never_reads",
 }
 
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
-from planner.architecture.coverage import TASKS, Compared, Coverage
+from planner.architecture.coverage import (
+    HELD,
+    MIXES_STREAMS,
+    PROMPT_TOKENS,
+    RUNS_ALL_EXPERTS,
+    TASKS,
+    Compared,
+    Coverage,
+    Held,
+)
 
 FIGURES = ("parameters", "cache", "flops")
 REASONS = {
@@ -17,6 +27,7 @@ REASONS = {
     "head_of_another_width": "its head multiplies a state that isn't as wide as the hidden one",
     "its_encoder_reads_them": "its encoder reads the tokens, and its decoder one",
     "keeps_no_cache": "transformers computes everything anew for each token",
+    "keeps_what_it_never_reads": "no decoder by default, and transformers fills a cache all the same",
     "needs_an_image": "transformers doesn't run it without an image",
     "needs_decoder_tokens": "transformers doesn't run it without tokens for its decoder",
     "needs_the_model_it_drafts_for": "it reads the cache of the model that it drafts for",
@@ -43,9 +54,10 @@ them anew.
 - Parameters: elements of all parameters, towers included, buffers apart.
 - Cache: bytes of keys and values, of recurrent and of convolution state that a prefill of 16, 128 and 4,096 tokens and
   of one token less, as many and one more than the window leaves behind, in bfloat16. Put right: a sliding layer of
-  transformers keeps one token less than its window, an indexer's keys are in the compute dtype, a convolution of k taps
-  keeps k inputs where k − 1 are needed; some types keep state in another dtype.
-- FLOP: of a forward pass over 128 and 256 tokens, as PyTorch's counter sees it: every token attends to all.
+  transformers keeps one token less than its window, an indexer's keys are in the compute dtype, and a convolution of k
+  taps keeps k inputs where k − 1 are needed.
+- FLOP: of a forward pass over 128 and 256 tokens, as PyTorch's counter sees it: every token attends to all, an
+  indexer's sum over its heads counts, convolutions may compute what lies before the text.
 
 "none" stands for a type that keeps nothing. Where a class's defaults can't be built, what its published checkpoints
 state is filled in (`tests/golden/defaults_cases.py`).
@@ -103,7 +115,15 @@ def coverage_markdown(rows: Iterable[Coverage]) -> str:
             f"| {TASKS[task].capitalize()} | {one.types} | {one.parameters} | {one.cache} | {one.cache_kept} "
             f"| {one.flops} |"
         )
+    lines += ["", "## Rules of single types", "", *_rules()]
     lines += ["", "## What isn't equal, and why", ""]
+    for task, title in TASKS.items():
+        named = ", ".join(
+            f"{row.model_type} ({row.parameters.reason})"
+            for row in rows
+            if row.task == task and not row.parameters.equal
+        )
+        lines += [*wrap(f"Parameters, {title}: {named}.", 118, break_on_hyphens=False), ""]
     used = {getattr(row, name).reason for row in rows for name in FIGURES} - {""}
     lines += ["| Reason | Meaning |", "| --- | --- |"]
     lines += [f"| {reason} | {REASONS[reason]} |" for reason in sorted(used)]
@@ -117,6 +137,35 @@ def coverage_markdown(rows: Iterable[Coverage]) -> str:
             if row.task == task
         ]
     return INTRODUCTION + "\n".join(lines) + "\n"
+
+
+def _rules() -> list[str]:
+    lines = []
+    for name, how in HELD.items():
+        said = [text for text, applies in _MEANINGS if applies(how)]
+        lines.append(f"- {name}: {'; '.join(said)}.")
+    lines += [
+        f"- {name}: computes every expert for every token." for name in sorted(RUNS_ALL_EXPERTS)
+    ]
+    lines += [
+        f"- {name}: mixes {n} residual streams by matrix products."
+        for name, n in MIXES_STREAMS.items()
+    ]
+    lines += [f"- {name}: puts {n} tokens before the text." for name, n in PROMPT_TOKENS.items()]
+    return lines
+
+
+_MEANINGS: tuple[tuple[str, Callable[[Held], bool]], ...] = (
+    ("an indexer's keys are in FP32", lambda how: how.indexer != 1.0),
+    ("recurrent state is in the compute dtype", lambda how: how.recurrent != 1.0),
+    ("convolution state is in FP32", lambda how: how.convolution != 1.0),
+    ("a convolution keeps k − 1 inputs", lambda how: not how.taps),
+    ("recurrent and convolution state count together", lambda how: how.together),
+    (
+        "constant state isn't in the cache: kept elsewhere, or only once it's needed",
+        lambda how: how.only_cache,
+    ),
+)
 
 
 def _said(one: Compared, keeps: bool = True) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from planner.architecture.cache import cache_bytes, cache_layout
+from planner.architecture.config_folder import read_witnesses
+from planner.architecture.coverage import coverage
 from planner.architecture.resolve import architecture_from_config
 from planner.architecture.totals import active_parameters, parameters
 from planner.catalog.models import model_ids
@@ -108,3 +110,23 @@ def test_pasted_it_is_evaluated_without_a_network(monkeypatch: pytest.MonkeyPatc
     tokens = 8000 + answer.scenario.output_tokens
     assert answer.memory.kv_bytes_per_sequence.mid == each * (12 * tokens + 36 * 128)
     assert answer.memory.verdict == "fits"
+
+
+WITNESSES = read_witnesses()
+DESCRIBED = [
+    (task, row.model_type)
+    for row in coverage(WITNESSES)
+    for task in (row.task,)
+    if row.parameters.equal is not None and row.parameters.reason != "unsupported_architecture"
+]
+
+
+@pytest.mark.parametrize(("task", "model_type"), DESCRIBED)
+def test_every_model_type_has_an_estimate(task: str, model_type: str) -> None:
+    config = WITNESSES[task][model_type]["config"]
+    answer = evaluate(Scenario.parse({"model": model_type, "config": config, "gpu": "b200"}))
+    own = 2 * parameters(architecture_from_config(config))
+    # Routers' corrections and norms of some types are in FP32.
+    assert answer.memory.weights_bytes.mid == pytest.approx(own, rel=0.02)
+    first = answer.speed.ttft_s
+    assert 0 < first.low <= first.mid <= first.high
