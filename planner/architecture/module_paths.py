@@ -200,6 +200,7 @@ class ModulePatterns:
     """
 
     __slots__ = (
+        "_last_components",
         "_numbered_regex",
         "_numbered_starts",
         "_plain",
@@ -213,6 +214,7 @@ class ModulePatterns:
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._plain: set[str] = set()
+        self._last_components: set[str] = set()
         self._plain_by_layer: dict[str, set[str]] = {}
         self._wild: list[re.Pattern[str]] = []
         self._wild_by_layer: dict[str, list[re.Pattern[str]]] = {}
@@ -236,6 +238,7 @@ class ModulePatterns:
             self._plain_by_layer.setdefault(layer[0], set()).add(path)
         elif "*" not in path:
             self._plain.add(path)
+            self._last_components.add(path.rpartition(".")[2])
         elif layer and layer.end() < len(path):
             self._wild_by_layer.setdefault(layer[0], []).append(re.compile(translate(path)))
             self._wild_names.setdefault(layer[0], []).append(path)
@@ -289,15 +292,17 @@ class ModulePatterns:
         return not self._tops.isdisjoint(names) or self.match_anywhere(names)
 
     def _matches(self, path: str) -> bool:
-        above = _above(path)
-        if self._plain:
-            parts = path.split(".")
+        parts = path.split(".")
+        # A name can only occur where its last component does.
+        if not self._last_components.isdisjoint(parts):
             for start in range(len(parts)):
                 for end in range(start + 1, len(parts) + 1):
                     if ".".join(parts[start:end]) in self._plain:
                         return True
-        if any(one.match(module) for one in self._wild for module in above):
-            return True
+        if self._wild:
+            above = _above(path)
+            if any(one.match(module) for one in self._wild for module in above):
+                return True
         return any(regex.match(root + path) for regex in self._regexes for root in _REGEX_ROOTS)
 
 
