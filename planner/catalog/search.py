@@ -198,12 +198,18 @@ def _ranked(kind: Kind, wanted: list[str], at_least: int) -> list[tuple[float, I
     one is meant.
     """
     hits = []
-    for stack in _haystacks(kind):
-        scores = [_score(word, stack) for word in wanted]
+    columns = [_scores(kind, word) for word in wanted]
+    for stack, *scores in zip(_haystacks(kind), *columns, strict=True):
         if sum(score > 0.0 for score in scores) >= at_least:
             unasked = len(stack.id_words.difference(wanted)) / len(stack.id_words)
             hits.append((sum(scores) / len(scores) - 0.15 * unasked, stack.entry))
     return hits
+
+
+@lru_cache(maxsize=512)
+def _scores(kind: Kind, word: str) -> tuple[float, ...]:
+    """How well a word fits each item: queries share most of their words."""
+    return tuple(_score(word, stack) for stack in _haystacks(kind))
 
 
 def _score(word: str, stack: _Haystack) -> float:
