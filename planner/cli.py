@@ -7,6 +7,7 @@ Exit code 0: answered (of `batch`: also with refused rows, which carry their err
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -242,6 +243,7 @@ def run_batch(arguments: argparse.Namespace, language: str) -> int:
     """The `batch` verb."""
     from planner.batch import run_batch_files
 
+    gc.set_threshold(50_000, 20, 20)  # many rows make many objects and hardly a cycle
     done = run_batch_files(
         Path(arguments.cases),
         Path(arguments.output),

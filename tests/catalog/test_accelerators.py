@@ -322,6 +322,8 @@ def own_profiles(
         search._exact_names,
         search._haystacks,
         search._vocabulary,
+        search._scores,
+        search.nearest,
         accelerators._whole,
         accelerators._with_size,
         accelerator,
