@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planner.architecture.spec import Architecture, Attention, LatentAttention
+from planner.architecture.mixers import Attention, LatentAttention
+from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator
 from planner.catalog.engines import EngineProfile
 from planner.catalog.formats import KVFormat, supported, weight_format

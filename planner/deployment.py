@@ -37,7 +37,8 @@ from planner.catalog.formats import KVFormat, kv_format, resolve_dtype, weight_f
 from planner.catalog.models import model_profile
 from planner.errors import InvalidInput, Note
 from planner.memory.checkpoint import own_format, weights_by_checkpoint
-from planner.memory.weights import StoredWeights, pipeline_stages
+from planner.memory.placement import pipeline_stages
+from planner.memory.weights import StoredWeights
 from planner.quantity import GIB, Basis
 from planner.scenario import Parallelism, Scenario
 from planner.speed.work import Hardware, Work, hardware_of, product_dtypes, work

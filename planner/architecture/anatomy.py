@@ -13,7 +13,8 @@ from functools import lru_cache
 from itertools import groupby
 
 from planner.architecture.cache import CacheLayout, cache_bytes, cache_layout
-from planner.architecture.spec import Architecture, Attention, LayerKind, Part
+from planner.architecture.mixers import Attention
+from planner.architecture.spec import Architecture, LayerKind, Part
 from planner.architecture.totals import parameters_by_part
 from planner.quantity import Quantity
 

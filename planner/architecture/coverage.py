@@ -12,16 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.architecture.cache import DTYPE_BYTES
+from planner.architecture.mixers import CacheStream, CrossAttention, LatentAttention
 from planner.architecture.resolve import architecture_from_config
-from planner.architecture.spec import (
-    Architecture,
-    CacheStream,
-    CrossAttention,
-    LatentAttention,
-    LayerKind,
-    Shape,
-    Weight,
-)
+from planner.architecture.spec import Architecture, LayerKind, Shape, Weight
 from planner.architecture.totals import head_flops_per_token, linear_flops, parameters
 from planner.errors import PlannerError
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.architecture.blocks import Weights, convolution, linear, norm, vector
-from planner.architecture.spec import Part, Recurrence, Shape, Shard, StateTensor, Weight
+from planner.architecture.mixers import Recurrence, StateTensor
+from planner.architecture.spec import Part, Shape, Shard, Weight
 
 FLOAT32 = "float32"
 _PART = Part.RECURRENCE

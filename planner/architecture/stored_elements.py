@@ -14,9 +14,10 @@ from itertools import combinations
 from typing import Any
 
 from planner.architecture.keys import Keys
+from planner.architecture.mixers import LatentAttention
 from planner.architecture.quantization import CheckpointScheme, checkpoint_scheme
 from planner.architecture.resolve import architecture_from_config, architecture_of
-from planner.architecture.spec import Architecture, LatentAttention, Part, Shape, Tower, Weight
+from planner.architecture.spec import Architecture, Part, Shape, Tower, Weight
 from planner.architecture.totals import parameters
 from planner.architecture.towers import towers_of
 from planner.catalog.encodings import Encoding

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from planner.architecture.spec import (
-    Architecture,
-    LayerKind,
-    Part,
-    Score,
-    Shape,
-    Weight,
-)
+from planner.architecture.mixers import Score
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Weight
 from planner.quantity import Quantity, minimum
 
 

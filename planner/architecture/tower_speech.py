@@ -19,7 +19,7 @@ from planner.architecture.tower_blocks import (
     text_width,
 )
 from planner.architecture.tower_llava import Towers
-from planner.architecture.tower_merging import dots3_vision, phi4_vision
+from planner.architecture.tower_omni import dots3_vision, phi4_vision
 
 _AUDIO, _PROJECTOR = Part.AUDIO, Part.PROJECTOR
 

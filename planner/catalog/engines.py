@@ -66,7 +66,8 @@ class EngineSettings:
         block_size: tokens of a cache block.
         logit_bytes: held per sampled row and vocabulary entry (bytes).
         activation_constant_bytes, context_bytes, graphs_bytes: as named (bytes).
-        library_bytes: beside torch's own memory, one card; `_tensor` with tp ≥ 2, `_pipeline` with pp > 1 and tp 1.
+        runtime_library_bytes: beside torch's own memory, one card; `_tensor` with tp ≥ 2, `_pipeline` with pp > 1 and
+            tp 1.
         graphs_inside_budget: CUDA graphs are kept within the engine's fraction.
         windowed_cache: windowed layers keep their window only; otherwise every layer keeps the full context.
         latent_cache: latent attention is cached compressed.
@@ -98,9 +99,9 @@ class EngineSettings:
     logit_bytes: float
     activation_constant_bytes: float
     context_bytes: float
-    library_bytes: float
-    library_bytes_tensor: float
-    library_bytes_pipeline: float
+    runtime_library_bytes: float
+    runtime_library_bytes_tensor: float
+    runtime_library_bytes_pipeline: float
     graphs_bytes: float
     graphs_inside_budget: bool
     windowed_cache: bool
@@ -270,9 +271,9 @@ def _settings(
         logit_bytes=value("logit_bytes"),
         activation_constant_bytes=value("activation_constant_bytes"),
         context_bytes=value("context_bytes"),
-        library_bytes=value("library_bytes"),
-        library_bytes_tensor=value("library_bytes_tensor"),
-        library_bytes_pipeline=value("library_bytes_pipeline"),
+        runtime_library_bytes=value("runtime_library_bytes"),
+        runtime_library_bytes_tensor=value("runtime_library_bytes_tensor"),
+        runtime_library_bytes_pipeline=value("runtime_library_bytes_pipeline"),
         graphs_bytes=value("graphs_bytes"),
         graphs_inside_budget=flags["graphs_inside_budget"],
         windowed_cache=flags["windowed_cache"],

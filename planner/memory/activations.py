@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from planner.architecture.spec import Architecture, Attention, LatentAttention, LayerKind, Part
+from planner.architecture.mixers import Attention, LatentAttention
+from planner.architecture.spec import Architecture, LayerKind, Part
 from planner.catalog.engines import EngineSettings
 from planner.quantity import Quantity, maximum
 from planner.scenario import Parallelism

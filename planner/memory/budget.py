@@ -275,10 +275,10 @@ def _activation(
 
 def _library_bytes(settings: EngineSettings, parallelism: Parallelism) -> float:
     if parallelism.tp * parallelism.dp > 1:
-        return settings.library_bytes_tensor
+        return settings.runtime_library_bytes_tensor
     if parallelism.pp > 1:
-        return settings.library_bytes_pipeline
-    return settings.library_bytes
+        return settings.runtime_library_bytes_pipeline
+    return settings.runtime_library_bytes
 
 
 def _components(

@@ -16,16 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from planner.architecture.mixers import Attention, LatentAttention
 from planner.architecture.module_paths import original_part
 from planner.architecture.quantization import WeightEncodings, assign, checkpoint_scheme
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    LatentAttention,
-    Part,
-    Shape,
-    Weight,
-)
+from planner.architecture.spec import Architecture, Part, Shape, Weight
 from planner.catalog.encodings import Encoding
 from planner.catalog.formats import gguf_block_elements, gguf_encoding, weight_format
 

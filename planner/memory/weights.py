@@ -6,7 +6,6 @@ parallelism divide them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -17,13 +16,14 @@ from planner.architecture.quantization import (
     assign,
     checkpoint_scheme,
 )
-from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Weight
+from planner.architecture.spec import Architecture, Part, Shape, Weight
 from planner.architecture.totals import head_flops_per_token
 from planner.catalog.encodings import COMPUTE, Encoding
 from planner.catalog.formats import WeightFormat, weight_format
-from planner.errors import InvalidInput, Note, Unsupported
+from planner.errors import Note, Unsupported
 from planner.memory.encoding import MXFP4_PADDING, mxfp4_padding_bytes, weight_bytes
 from planner.memory.gguf import gguf_encodings
+from planner.memory.placement import Placed, Sums, placed_weights, sharing_ranks, summed
 from planner.scenario import Parallelism
 
 # Checkpoints that llama.cpp's converter can't unpack.
@@ -95,80 +95,6 @@ class StoredWeights:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A weight with its encoding, where it lies and how often it occurs there."""
-
-    weight: Weight
-    encoding: Encoding | None
-    stage: int
-    count: int
-    kind: LayerKind | None = None
-    tower: bool = False
-
-
-@dataclass(slots=True)
-class _Sums:
-    stages: list[float]
-    by_part: dict[Part, float] = field(default_factory=dict)
-    read: float = 0.0
-    dequantised: float = 0.0
-    flops: dict[str, float] = field(default_factory=dict)
-    expert_flops: dict[str, float] = field(default_factory=dict)
-    experts: dict[tuple[int, int], list[float]] = field(default_factory=dict)
-    encoder_read: float = 0.0
-    encoder_flops: dict[str, float] = field(default_factory=dict)
-
-    def run(self, one: _Placed, rank_bytes: float, ranks: int) -> None:
-        """Counts what a step reads of a weight and computes with it."""
-        weight, encoding, kind = one.weight, one.encoding, one.kind
-        elements = float(one.count * weight.elements)
-        peak = encoding.compute if encoding else COMPUTE
-        product = weight.shape in (Shape.LINEAR, Shape.CONVOLUTION)
-        if kind is not None and kind.role != "decoder":
-            self.encoder_read += rank_bytes
-            if product:
-                _add(self.encoder_flops, peak, 2.0 * elements)
-            return
-        unpacked = elements / ranks if encoding and encoding.separate_dequantisation else 0.0
-        if kind is not None and weight.part is Part.EXPERTS:
-            group = self.experts.setdefault((kind.experts, kind.experts_per_token), [0.0] * 3)
-            for index, value in enumerate((rank_bytes * ranks, rank_bytes, unpacked)):
-                group[index] += value
-            if product:
-                routed = 2.0 * elements * kind.experts_per_token / kind.experts
-                _add(self.expert_flops, peak, routed)
-                _add(self.flops, peak, routed)
-            return
-        if weight.shape is not Shape.TABLE:
-            self.read += rank_bytes
-            self.dequantised += unpacked
-        if product and weight.part is not Part.HEAD:
-            _add(self.flops, peak, 2.0 * elements)
-
-
-def _add(sums: dict[str, float], key: str, value: float) -> None:
-    sums[key] = sums.get(key, 0.0) + value
-
-
-def pipeline_stages(layers: int, pp: int) -> tuple[tuple[int, int], ...]:
-    """Contiguous half-open ranges of layers, one a stage; what doesn't divide goes to the stages before the last.
-
-    Raises:
-        InvalidInput: for more stages than layers.
-
-    References:
-        vLLM, vllm/distributed/utils.py, get_pp_indices.
-    """
-    if pp > layers:
-        raise InvalidInput("more_stages_than_layers", field="pp", pp=pp, layers=layers)
-    sizes = [layers // pp] * pp
-    for extra in range(layers % pp):
-        sizes[-2 - extra] += 1
-    starts = [sum(sizes[:stage]) for stage in range(pp)]
-    return tuple((start, start + size) for start, size in zip(starts, sizes, strict=True))
-
-
 @lru_cache(maxsize=4096)
 def stored_weights(
     architecture: Architecture,
@@ -205,13 +131,15 @@ def stored_weights(
         label = dtype if format_.kind in ("native", "dtype") else format_.id
         formats = (label,)
     gguf = format_.kind == "gguf"
-    placed = list(_placed(architecture, encodings, parallelism.pp, gguf, include_mtp))
-    sums = _sum(placed, parallelism, dtype)
+    placed = list(placed_weights(architecture, encodings, parallelism.pp, gguf, include_mtp))
+    sums = summed(placed, parallelism, dtype)
     head = _head(architecture, placed)
     if head is not None and architecture.tied:
         # The embedding is also the head: read as a matrix, and held again by the last stage.
-        size = weight_bytes(head.weight, head.encoding, dtype) / _ranks(head.weight, parallelism)
-        sums.read += size
+        size = weight_bytes(head.weight, head.encoding, dtype) / sharing_ranks(
+            head.weight, parallelism
+        )
+        sums.read_bytes += size
         if parallelism.pp > 1:
             sums.stages[-1] += size
     return StoredWeights(
@@ -222,15 +150,15 @@ def stored_weights(
         by_part=sums.by_part,
         rank_bytes=max(sums.stages),
         stage_bytes=tuple(sums.stages),
-        read_bytes_per_token_step=sums.read,
+        read_bytes_per_token_step=sums.read_bytes,
         experts=_expert_groups(architecture, sums),
         flops=sums.flops,
         expert_flops=sums.expert_flops,
         encoder_flops=sums.encoder_flops,
-        encoder_read_bytes=sums.encoder_read,
+        encoder_read_bytes=sums.encoder_read_bytes,
         head_flops=head_flops_per_token(architecture),
         head_compute=head.encoding.compute if head and head.encoding else COMPUTE,
-        dequantised_elements_per_step=sums.dequantised,
+        dequantised_elements_per_step=sums.dequantised_elements,
         kv_scheme=kv_scheme,
         padding_rank_bytes={
             kernel: _mxfp4_padding(architecture, encodings, kernel) / parallelism.gpus
@@ -277,65 +205,7 @@ def _encodings(architecture: Architecture, format_: WeightFormat) -> WeightEncod
     return assign(architecture, choose, lambda layer: None)
 
 
-def _placed(
-    architecture: Architecture,
-    encodings: WeightEncodings,
-    pp: int,
-    gguf: bool,
-    include_mtp: bool,
-) -> Iterator[_Placed]:
-    """Every weight that is held, layer by layer where encodings differ, with its pipeline stage."""
-    for stage, (first, last) in enumerate(pipeline_stages(architecture.layers, pp)):
-        # Layers stored alike mostly share one tuple: its identity is much cheaper to compare than its contents.
-        alike: dict[tuple[int, int], tuple[int, tuple[Encoding | None, ...]]] = {}
-        for layer in range(first, last):
-            chosen = encodings.layers[layer]
-            key = (architecture.layer_order[layer], id(chosen))
-            alike[key] = (alike.get(key, (0, chosen))[0] + 1, chosen)
-        for (index, _), (count, chosen) in alike.items():
-            kind = architecture.layer_kinds[index]
-            for weight, encoding in zip(kind.weights, chosen, strict=True):
-                yield _Placed(weight, encoding, stage, count, kind)
-    for weight, encoding in zip(architecture.outer, encodings.outer, strict=True):
-        before = weight.part in (Part.EMBEDDING, Part.POSITION) or "embedding" in weight.name
-        yield _Placed(weight, encoding, 0 if before else pp - 1, 1)
-    if not gguf:
-        for tower, chosen in zip(architecture.towers, encodings.towers, strict=True):
-            for weight, encoding in zip(tower.weights, chosen, strict=True):
-                yield _Placed(weight, encoding, 0, 1, tower=True)
-    if include_mtp:
-        for weight, encoding in zip(architecture.mtp, encodings.mtp, strict=True):
-            yield _Placed(weight, encoding, pp - 1, 1)
-
-
-def _ranks(weight: Weight, parallelism: Parallelism) -> int:
-    """How many ranks of a stage share a weight."""
-    match weight.shard:
-        case Shard.EVEN:
-            return parallelism.tp
-        case Shard.KV_HEADS:
-            return min(parallelism.tp, weight.kv_heads or parallelism.tp)
-        case Shard.EXPERTS:
-            return parallelism.tp * parallelism.dp
-        case Shard.NONE:
-            return 1
-
-
-def _sum(placed: list[_Placed], parallelism: Parallelism, dtype: str) -> _Sums:
-    sums = _Sums([0.0] * parallelism.pp)
-    for one in placed:
-        weight, encoding = one.weight, one.encoding
-        size = one.count * weight_bytes(weight, encoding, dtype)
-        ranks = _ranks(weight, parallelism)
-        sums.by_part[weight.part] = sums.by_part.get(weight.part, 0.0) + size
-        sums.stages[one.stage] += size / ranks
-        if one.tower or weight.part is Part.MTP:
-            continue
-        sums.run(one, size / ranks, ranks)
-    return sums
-
-
-def _head(architecture: Architecture, placed: list[_Placed]) -> _Placed | None:
+def _head(architecture: Architecture, placed: list[Placed]) -> Placed | None:
     """The matrix that gives logits: the head's own, or the embedding table where it's tied."""
     if not architecture.has_head:
         return None
@@ -344,7 +214,7 @@ def _head(architecture: Architecture, placed: list[_Placed]) -> _Placed | None:
     return next((one for one in found if one.weight.name == name), found[0] if found else None)
 
 
-def _expert_groups(architecture: Architecture, sums: _Sums) -> tuple[ExpertGroup, ...]:
+def _expert_groups(architecture: Architecture, sums: Sums) -> tuple[ExpertGroup, ...]:
     return tuple(
         ExpertGroup(
             layers=sum(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.architecture.cache import read_bytes
-from planner.architecture.spec import Score
+from planner.architecture.mixers import Score
 from planner.architecture.totals import attended_positions
 from planner.catalog.calibrations import Calibration
 from planner.quantity import Quantity, maximum, minimum

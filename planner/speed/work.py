@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from planner.architecture.cache import CacheLayout
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    CrossAttention,
-    LatentAttention,
-    Part,
-    Score,
-    Shape,
-)
+from planner.architecture.mixers import Attention, CrossAttention, LatentAttention, Score
+from planner.architecture.spec import Architecture, Part, Shape
 from planner.architecture.totals import layer_linear_flops_per_token, linear_flops
 from planner.catalog.accelerators import Accelerator
 from planner.catalog.formats import supported, weight_format

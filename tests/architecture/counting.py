@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planner.architecture.spec import Architecture, CacheStream, Shape, Weight
+from planner.architecture.mixers import CacheStream
+from planner.architecture.spec import Architecture, Shape, Weight
 
 MULTIPLIED = (Shape.LINEAR, Shape.CONVOLUTION)
 

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from planner.architecture.adapters import ADAPTERS, WRAPPERS, adapter_for
 from planner.architecture.cache import cache_bytes, cache_layout, marginal_bytes, read_bytes
 from planner.architecture.keys import Keys
+from planner.architecture.mixers import Attention, CrossAttention
 from planner.architecture.resolve import (
     architecture_from_config,
     architecture_of,
     supported_model_types,
 )
-from planner.architecture.spec import Attention, CrossAttention, Part, Shape, Shard
+from planner.architecture.spec import Part, Shape, Shard
 from planner.architecture.totals import (
     active_parameters,
     parameters,

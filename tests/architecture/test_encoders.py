@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from planner.architecture.cache import cache_bytes, cache_layout
+from planner.architecture.mixers import CrossAttention
 from planner.architecture.resolve import architecture_from_config, architecture_of
-from planner.architecture.spec import Architecture, CrossAttention, Part
+from planner.architecture.spec import Architecture, Part
 from planner.architecture.totals import (
     head_flops_per_token,
     layer_linear_flops_per_token,

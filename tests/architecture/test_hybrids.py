@@ -12,16 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.architecture.cache import CacheLayout, cache_bytes, cache_layout
+from planner.architecture.mixers import Attention, Composite, Recurrence
 from planner.architecture.resolve import architecture_from_config, architecture_of
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    Composite,
-    LayerKind,
-    Part,
-    Recurrence,
-    Shape,
-)
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape
 from planner.architecture.totals import (
     active_parameters,
     layer_linear_flops_per_token,

@@ -34,7 +34,6 @@ FAILURES = (
     ImportError,
     IndexError,
     KeyError,
-    NotImplementedError,
     RuntimeError,
     TypeError,
     ValueError,
@@ -127,7 +126,8 @@ def _attempt(key: str, make: Callable[[], Any]) -> Figures:
 
 def _said(reason: Exception) -> str:
     lines = str(reason).strip().splitlines() or [""]
-    return f"{type(reason).__name__}: {lines[0][:100]}"
+    kind = "no meta kernel" if isinstance(reason, NotImplementedError) else type(reason).__name__
+    return f"{kind}: {lines[0][:100]}"
 
 
 def caches(model: Any, config: dict[str, Any]) -> dict[str, dict[str, int]]:

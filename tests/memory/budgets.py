@@ -6,15 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.architecture.cache import CacheGroup, CacheLayout, cache_layout
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    LayerKind,
-    Part,
-    Recurrence,
-    StateTensor,
-    Weight,
-)
+from planner.architecture.mixers import Attention, Recurrence, StateTensor
+from planner.architecture.spec import Architecture, LayerKind, Part, Weight
 from planner.catalog.engines import EngineSettings, engine_settings, with_overrides
 from planner.memory.budget import MemoryBudget, memory_budget
 from planner.quantity import GIB, Quantity

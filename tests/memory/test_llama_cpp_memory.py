@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from planner.architecture.cache import CacheGroup, CacheLayout, cache_layout
+from planner.architecture.mixers import LatentAttention
 from planner.architecture.resolve import architecture_from_config, architecture_of
-from planner.architecture.spec import Architecture, LatentAttention
+from planner.architecture.spec import Architecture
 from planner.architecture.totals import parameters
 from planner.catalog.files import profile_lines
 from planner.catalog.formats import kv_format

@@ -9,23 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.architecture.mixers import Attention
 from planner.architecture.resolve import architecture_of
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    LayerKind,
-    Part,
-    Shape,
-    Shard,
-    Tower,
-    Weight,
-)
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Tower, Weight
 from planner.architecture.totals import layer_linear_flops_per_token, parameters
 from planner.catalog.encodings import Encoding
 from planner.catalog.formats import weight_format, weight_format_ids
 from planner.errors import InvalidInput, UnknownItem, Unsupported
 from planner.memory.encoding import matrix_bytes, weight_bytes
-from planner.memory.weights import pipeline_stages, stored_weights
+from planner.memory.placement import pipeline_stages
+from planner.memory.weights import stored_weights
 from planner.quantity import GIB
 from planner.scenario import Parallelism
 

@@ -9,16 +9,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from planner.architecture.cache import cache_layout
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    LatentAttention,
-    LayerKind,
-    Part,
-    Shape,
-    Shard,
-    Weight,
-)
+from planner.architecture.mixers import Attention, LatentAttention
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Weight
 from planner.architecture.totals import layer_linear_flops_per_token
 from planner.scenario import Parallelism
 from planner.speed.work import Work, work

@@ -118,7 +118,7 @@ ADAPTERS: dict[str, str] = {
     "unlimited_ocr_text": "mixture_families:architecture",
     "zaya": "unusual_mixtures:zaya",
     "axk2": "latent_families:axk2",
-    "dots3_note_text": "latent_families:dots3_note",
+    "dots3_note_text": "dots:dots3_note",
     "hy_v4": "latent_families:hy_v4",
     "hy_v4_vl_text": "latent_families:hy_v4",
     "longcat_flash": "latent_families:longcat_flash",

@@ -23,17 +23,8 @@ from planner.architecture.blocks import (
     norm,
 )
 from planner.architecture.keys import MAX_CONTEXT, Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    CacheStream,
-    Composite,
-    LayerKind,
-    Mixer,
-    Part,
-    Score,
-    Shard,
-)
+from planner.architecture.mixers import Attention, CacheStream, Composite, Mixer, Score
+from planner.architecture.spec import Architecture, LayerKind, Part, Shard
 from planner.errors import UnsupportedArchitecture
 
 _FULL, _SPARSE = "full_attention", "minimax_m3_sparse"

@@ -24,18 +24,8 @@ from planner.architecture.blocks import (
     with_part,
 )
 from planner.architecture.keys import MAX_CONTEXT, Keys
-from planner.architecture.spec import (
-    Architecture,
-    CacheStream,
-    Composite,
-    LayerKind,
-    Part,
-    Score,
-    Shape,
-    Shard,
-    StateTensor,
-    Weight,
-)
+from planner.architecture.mixers import CacheStream, Composite, Score, StateTensor
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Weight
 
 SLIDING = "sliding_attention"
 SPARSE = "compressed_sparse_attention"

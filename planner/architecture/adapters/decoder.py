@@ -28,7 +28,8 @@ from planner.architecture.blocks import (
     with_part,
 )
 from planner.architecture.keys import Keys
-from planner.architecture.spec import Architecture, Attention, LayerKind, Part, Shard
+from planner.architecture.mixers import Attention
+from planner.architecture.spec import Architecture, LayerKind, Part, Shard
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from planner.architecture.adapters import adapter_for
 from planner.architecture.blocks import Weights, linear, vector
 from planner.architecture.keys import Keys
-from planner.architecture.spec import Architecture, Attention, LayerKind, Part, Shard
+from planner.architecture.mixers import Attention
+from planner.architecture.spec import Architecture, LayerKind, Part, Shard
 
 _TEXT_TYPES = {
     "gemma4_assistant": "gemma4_text",

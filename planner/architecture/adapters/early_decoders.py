@@ -27,19 +27,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import MAX_CONTEXT, Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    Composite,
-    CrossAttention,
-    LayerKind,
-    Mixer,
-    Part,
-    Shape,
-    Shard,
-    StateTensor,
-    Weight,
-)
+from planner.architecture.mixers import Attention, Composite, CrossAttention, Mixer, StateTensor
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Weight
 
 
 def _block(keys: Keys, hidden: int, heads: int, *, biased: bool = True) -> tuple[Weights, int]:

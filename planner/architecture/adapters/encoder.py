@@ -17,7 +17,8 @@ from planner.architecture.blocks import (
     positions,
 )
 from planner.architecture.keys import MAX_CONTEXT, Keys
-from planner.architecture.spec import Architecture, Attention, LayerKind, Part, Shape, Weight
+from planner.architecture.mixers import Attention
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Weight
 
 ENCODER = "encoder"
 

@@ -25,15 +25,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    LayerKind,
-    Part,
-    Shape,
-    Shard,
-    Weight,
-)
+from planner.architecture.mixers import Attention
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Weight
 
 _GEMMA4_EXPERTS = Mixture(experts=("num_experts",), per_token=("top_k_experts",))
 

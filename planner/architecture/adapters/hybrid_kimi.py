@@ -14,7 +14,8 @@ from planner.architecture.adapters.hybrid_parts import ATTENTION, RECURRENT, lay
 from planner.architecture.adapters.mixtures import after_first_dense, by_mlp_layer_type
 from planner.architecture.blocks import Weights, gated_mlp, latent_attention, linear, norm, vector
 from planner.architecture.keys import MAX_EXPERTS, Keys
-from planner.architecture.spec import Architecture, LatentAttention, LayerKind, Mixer, Part
+from planner.architecture.mixers import LatentAttention, Mixer
+from planner.architecture.spec import Architecture, LayerKind, Part
 
 _sparse_layers = by_mlp_layer_type(after_first_dense(1))
 

@@ -14,7 +14,8 @@ from planner.architecture.adapters.hybrid_parts import (
 )
 from planner.architecture.blocks import Weights, gated_mlp, mixture_of_experts, norm
 from planner.architecture.keys import MAX_EXPERTS, Keys
-from planner.architecture.spec import Architecture, LayerKind, Mixer
+from planner.architecture.mixers import Mixer
+from planner.architecture.spec import Architecture, LayerKind
 
 
 def lfm2(keys: Keys) -> Architecture:

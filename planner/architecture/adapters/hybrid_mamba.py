@@ -15,7 +15,8 @@ from planner.architecture.adapters.hybrid_parts import (
 )
 from planner.architecture.blocks import Weights, gated_mlp, mixture_of_experts, norm
 from planner.architecture.keys import MAX_CONTEXT, MAX_EXPERTS, Keys
-from planner.architecture.spec import Architecture, LayerKind, Mixer
+from planner.architecture.mixers import Mixer
+from planner.architecture.spec import Architecture, LayerKind
 
 UNLIMITED_CONTEXT = 1_048_576
 """Context stated for a model without positions whose configuration names no length: nothing in it sets a limit."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from planner.architecture.blocks import Weights, grouped_query_attention, norm, vector
 from planner.architecture.keys import Keys
+from planner.architecture.mixers import Attention
 from planner.architecture.recurrent import StateSpace
-from planner.architecture.spec import Attention, Part, Shard
+from planner.architecture.spec import Part, Shard
 
 ATTENTION, RECURRENT, MLP, MOE = "attention", "recurrent", "mlp", "moe"
 # What configuration files call them, older names included.

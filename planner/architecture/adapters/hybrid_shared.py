@@ -7,14 +7,8 @@ from planner.architecture.adapters.common import assemble, layer_count, outer_we
 from planner.architecture.adapters.hybrid_parts import RECURRENT, layer_pattern
 from planner.architecture.blocks import Weights, gated_mlp, grouped_query_attention, linear, norm
 from planner.architecture.keys import MAX_LAYERS, Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    Composite,
-    LayerKind,
-    Part,
-    Shard,
-)
+from planner.architecture.mixers import Attention, Composite
+from planner.architecture.spec import Architecture, LayerKind, Part, Shard
 from planner.architecture.totals import linear_flops
 
 _HYBRID = "hybrid"

@@ -23,15 +23,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import MAX_CONTEXT, MAX_LAYERS, Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    CrossAttention,
-    LayerKind,
-    Part,
-    Shape,
-    Weight,
-)
+from planner.architecture.mixers import Attention, CrossAttention
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Weight
 from planner.architecture.tower_blocks import patches
 from planner.architecture.towers import towers_of
 

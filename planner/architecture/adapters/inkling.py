@@ -19,18 +19,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import MAX_EXPERTS, Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    Composite,
-    LayerKind,
-    Part,
-    Recurrence,
-    Shape,
-    Shard,
-    StateTensor,
-    Weight,
-)
+from planner.architecture.mixers import Attention, Composite, Recurrence, StateTensor
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Weight
 
 
 def inkling(keys: Keys) -> Architecture:

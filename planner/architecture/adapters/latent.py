@@ -26,7 +26,8 @@ from planner.architecture.blocks import (
     norm,
 )
 from planner.architecture.keys import MAX_CONTEXT, Keys
-from planner.architecture.spec import Architecture, LatentAttention, LayerKind, Part, Shard
+from planner.architecture.mixers import LatentAttention
+from planner.architecture.spec import Architecture, LayerKind, Part, Shard
 
 MLP_BIAS = ("mlp_bias", False)
 _ROUTED = ("n_routed_experts", "num_local_experts", "num_experts")

@@ -17,7 +17,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import MAX_LAYERS, Keys
-from planner.architecture.spec import Architecture, Attention, Composite, LayerKind, Part, Shard
+from planner.architecture.mixers import Attention, Composite
+from planner.architecture.spec import Architecture, LayerKind, Part, Shard
 from planner.architecture.totals import linear_flops
 
 AGAIN = "shared_block"

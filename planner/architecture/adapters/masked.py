@@ -28,17 +28,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import MAX_CONTEXT, Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    CrossAttention,
-    LayerKind,
-    Mixer,
-    Part,
-    Shape,
-    Shard,
-    Weight,
-)
+from planner.architecture.mixers import Attention, CrossAttention, Mixer
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Weight
 
 _ALSO_ENCODERS = frozenset({"bert", "roberta", "xlm-roberta", "camembert"})
 _LANGUAGE_MODELS = ("LMHeadModel", "ForCausalLM", "GenerationDecoder")

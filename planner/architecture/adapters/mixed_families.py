@@ -29,17 +29,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    CacheStream,
-    Composite,
-    LayerKind,
-    Mixer,
-    Part,
-    Score,
-    Shard,
-)
+from planner.architecture.mixers import Attention, CacheStream, Composite, Mixer, Score
+from planner.architecture.spec import Architecture, LayerKind, Part, Shard
 from planner.architecture.totals import linear_flops
 
 LINEAR = "linear_attention"

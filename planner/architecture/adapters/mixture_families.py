@@ -27,15 +27,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import MAX_EXPERTS, Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    LayerKind,
-    Part,
-    Shape,
-    Shard,
-    Weight,
-)
+from planner.architecture.mixers import Attention
+from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Weight
 
 _USE_BIAS = ("use_bias", False)
 _ROUTED = ("n_routed_experts", "num_local_experts", "num_experts")

@@ -16,7 +16,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import Keys
-from planner.architecture.spec import Architecture, Attention, CrossAttention, LayerKind, Part
+from planner.architecture.mixers import Attention, CrossAttention
+from planner.architecture.spec import Architecture, LayerKind, Part
 
 # The table has rows for the image token and padding that the head doesn't predict.
 _EXTRA_ROWS = 8

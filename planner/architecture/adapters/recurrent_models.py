@@ -11,7 +11,8 @@ from planner.architecture.adapters.hybrid_parts import (
 )
 from planner.architecture.blocks import gated_mlp, grouped_query_attention, linear, norm, vector
 from planner.architecture.keys import MAX_CONTEXT, Keys
-from planner.architecture.spec import Architecture, Attention, LayerKind, Part
+from planner.architecture.mixers import Attention
+from planner.architecture.spec import Architecture, LayerKind, Part
 
 
 def rwkv5(keys: Keys) -> Architecture:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from planner.architecture.adapters.common import assemble, layer_count, outer_weights
 from planner.architecture.blocks import gated_mlp, grouped_query_attention, linear, norm
 from planner.architecture.keys import Keys
-from planner.architecture.spec import Architecture, Attention, LayerKind, Mixer, Part
+from planner.architecture.mixers import Attention, Mixer
+from planner.architecture.spec import Architecture, LayerKind, Part
 
 
 def nemotron_nas(keys: Keys) -> Architecture:

@@ -24,14 +24,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import MAX_CONTEXT, MAX_LAYERS, Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    CrossAttention,
-    LayerKind,
-    Mixer,
-    Part,
-)
+from planner.architecture.mixers import Attention, CrossAttention, Mixer
+from planner.architecture.spec import Architecture, LayerKind, Part
 
 _WHOLE_ELSEWHERE = {
     "bart": encoder_decoder.bart,

@@ -6,14 +6,8 @@ from planner.architecture.adapters.common import assemble, layer_count, outer_we
 from planner.architecture.adapters.hybrid_mamba import UNLIMITED_CONTEXT
 from planner.architecture.blocks import Weights, gated_mlp, linear, norm, vector
 from planner.architecture.keys import MAX_CONTEXT, Keys
-from planner.architecture.spec import (
-    Architecture,
-    LayerKind,
-    Part,
-    Recurrence,
-    Shard,
-    StateTensor,
-)
+from planner.architecture.mixers import Recurrence, StateTensor
+from planner.architecture.spec import Architecture, LayerKind, Part, Shard
 
 _PART = Part.RECURRENCE
 FLOAT32 = "float32"

@@ -29,15 +29,8 @@ from planner.architecture.blocks import (
     vector,
 )
 from planner.architecture.keys import MAX_EXPERTS, Keys
-from planner.architecture.spec import (
-    Architecture,
-    Attention,
-    LayerKind,
-    Part,
-    Recurrence,
-    Shard,
-    StateTensor,
-)
+from planner.architecture.mixers import Attention, Recurrence, StateTensor
+from planner.architecture.spec import Architecture, LayerKind, Part, Shard
 
 
 def jetmoe(keys: Keys) -> Architecture:

@@ -20,7 +20,8 @@ from planner.architecture.adapters.decoder import Mtp, mtp_weights, query_key_no
 from planner.architecture.adapters.mixtures import Experts, Mixture
 from planner.architecture.blocks import Weights, gated_mlp, grouped_query_attention, norm
 from planner.architecture.keys import MAX_CONTEXT, Keys
-from planner.architecture.spec import Architecture, Attention, LayerKind
+from planner.architecture.mixers import Attention
+from planner.architecture.spec import Architecture, LayerKind
 
 _LAGUNA = Mixture(
     shared_width=("shared_expert_intermediate_size",),

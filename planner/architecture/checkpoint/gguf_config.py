@@ -19,8 +19,9 @@ from planner.architecture.checkpoint.names import group_by_gguf_name
 from planner.architecture.checkpoint.sizes import CheckpointBytes, Group, Tally, with_checkpoint
 from planner.architecture.checkpoint.tensors import Tensor
 from planner.architecture.keys import MAX_EXPERTS
+from planner.architecture.mixers import Attention, LatentAttention
 from planner.architecture.resolve import architecture_from_config
-from planner.architecture.spec import Architecture, Attention, LatentAttention
+from planner.architecture.spec import Architecture
 from planner.architecture.totals import parameters
 from planner.errors import InvalidConfig, InvalidInput, UnsupportedArchitecture
 

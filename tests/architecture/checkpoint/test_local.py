@@ -259,7 +259,6 @@ def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
     assert_said(refusal.value)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
 def test_a_pipe_is_no_file_and_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.gguf")
     with pytest.raises(InvalidInput) as refusal:
