@@ -146,13 +146,15 @@ class Calibration:
         return value
 
 
-def _band(kind: str, basis: Basis, what: str, *, known: bool, experts: bool) -> tuple[float, float]:
-    """The range that held-out rows of this kind of engine, model and basis gave, or the nearest that is stated."""
+def _band(kind: str, group: str, what: str, *, experts: bool) -> tuple[float, float]:
+    """The range that held-out rows of this kind of engine, model and group gave, or the nearest that is stated.
+
+    Groups are the labels of a basis, and "other-model": on hardware that the fit covers, a family that it hasn't seen.
+    """
     figures = calibration_figures("index")
-    group = basis.label if known or basis is not Basis.CALIBRATED else "other-model"
     model = "experts" if experts else "dense"
     names = (f"{kind}.{group}.{model}.{what}", f"{kind}.{group}.{what}", f"{group}.{what}")
-    name = next((name for name in names if f"{name}.low" in figures), f"{basis.label}.{what}")
+    name = next(name for name in names if f"{name}.low" in figures)
     return figures[f"{name}.low"].value, figures[f"{name}.high"].value
 
 
@@ -189,7 +191,8 @@ def calibration_for(
     Args:
         engine: engine id ("vllm", "sglang", "tensorrt-llm", "transformers", "llama.cpp").
         weights_format: format id as stored ("bf16", "fp8", "nf4", "gguf:Q4_K_M").
-        model_type: as in config.json; families that the fit has seen get the narrow range.
+        model_type: as in config.json; a family that the fit hasn't seen is at best transferred, with the range of folds
+            that left a model out.
         experts: a mixture of experts.
         version: of the engine; "" for the newest.
 
@@ -215,7 +218,9 @@ def build_calibration(
     found = Constants(engine, accelerator, weights_kind(weights_format), shelf, version)
     basis = found.basis()
     families = calibration_data(found.file).get("fitted_on", {}).get("model_types", ())
-    known = model_type in families
+    group = basis.label
+    if basis is Basis.CALIBRATED and model_type not in families:
+        basis, group = Basis.TRANSFERRED, "other-model"
     latencies, parts = found.reduce()
     table = calibration_figures("collectives")
     host = 0.0
@@ -231,8 +236,8 @@ def build_calibration(
         id=found.file,
         kind=found.kind,
         basis=basis,
-        tpot_band=_band(found.kind, basis, "tpot", known=known, experts=experts),
-        ttft_band=_band(found.kind, basis, "ttft", known=known, experts=experts),
+        tpot_band=_band(found.kind, group, "tpot", experts=experts),
+        ttft_band=_band(found.kind, group, "ttft", experts=experts),
         fit=_fit(found.file, found.base),
         head_every_token=convention["head"] == "every_token",
         order=float(convention["norm"]),

@@ -156,7 +156,7 @@ def test_a_generations_other_cards_take_what_the_fit_found():
     ("engine", "gpu", "weights", "model_type", "experts", "basis", "band"),
     [
         ("vllm", "h100-sxm-80gb", "bf16", "qwen3", False, Basis.CALIBRATED, "calibrated"),
-        ("vllm", "h100-sxm-80gb", "bf16", "gemma3", False, Basis.CALIBRATED, "other-model"),
+        ("vllm", "h100-sxm-80gb", "bf16", "gemma3", False, Basis.TRANSFERRED, "other-model"),
         ("vllm", "h100-sxm-80gb", "fp8", "gpt_oss", True, Basis.CALIBRATED, "calibrated"),
         ("vllm", "h100-sxm-80gb", "awq-int4", "llama", False, Basis.TRANSFERRED, "transferred"),
         ("tensorrt-llm", "gb200", "bf16", "llama", False, Basis.TRANSFERRED, "transferred"),
