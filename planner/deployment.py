@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -40,7 +39,7 @@ from planner.memory.checkpoint import own_format, weights_by_checkpoint
 from planner.memory.placement import pipeline_stages
 from planner.memory.weights import StoredWeights
 from planner.quantity import GIB, Basis
-from planner.scenario import Parallelism, Scenario
+from planner.scenario import GivenConfig, Parallelism, Scenario
 from planner.speed.work import Hardware, Work, hardware_of, product_dtypes, work
 
 TYPICAL_TOKENS = 4096.0  # where stages of a pipeline are compared for the heaviest cache
@@ -123,10 +122,9 @@ def resolve(scenario: Scenario) -> Deployment:
         Unsupported: for a combination that can't run, with the nearest that can.
         MissingFigure: where a profile lacks a figure that the answer needs.
     """
-    config = scenario.config
     return _resolve(
         scenario.model,
-        None if config is None else json.dumps(config, sort_keys=True),
+        GivenConfig.of(scenario.config),
         scenario.gpu,
         (scenario.gpus, scenario.tp, scenario.pp, scenario.ep, scenario.dp),
         scenario.engine,
@@ -146,15 +144,14 @@ def resolve(scenario: Scenario) -> Deployment:
 
 
 @lru_cache(maxsize=512)
-def resolve_model(name: str, config_text: str | None) -> Model:
-    """The model of a catalogue id or alias, or of a configuration as canonical JSON text.
+def resolve_model(name: str, given: GivenConfig | None) -> Model:
+    """The model of a catalogue id or alias, or of a pasted configuration.
 
     Raises:
         UnknownItem, InvalidConfig, UnsupportedArchitecture: as their names say.
     """
-    if config_text is not None:
-        config = json.loads(config_text)
-        architecture = architecture_from_config(config)
+    if given is not None:
+        architecture = architecture_from_config(given.config)
         # Nothing that could turn the text around it, and no more than a line.
         shown = "".join(letter for letter in name if letter.isprintable())[:120]
         shown = shown or architecture.model_type
@@ -162,7 +159,7 @@ def resolve_model(name: str, config_text: str | None) -> Model:
             shown,
             shown.rstrip("/").rpartition("/")[2] or shown,
             architecture,
-            checkpoint=checkpoint_of(config),
+            checkpoint=checkpoint_of(given.config),
         )
     if not name:
         raise InvalidInput("scenario_missing", field="model")
@@ -183,7 +180,7 @@ def resolve_model(name: str, config_text: str | None) -> Model:
 @lru_cache(maxsize=2048)
 def _resolve(
     model_name: str,
-    config_text: str | None,
+    given: GivenConfig | None,
     gpu: str,
     degrees: tuple[int | None, int | None, int | None, int | None, int | None],
     engine_name: str | None,
@@ -195,7 +192,7 @@ def _resolve(
     gpu_memory_gib: float | None,
     overrides: tuple[float | None, int | None, int | None, int | None],
 ) -> Deployment:
-    model = resolve_model(model_name, config_text)
+    model = resolve_model(model_name, given)
     architecture = model.architecture
     card = accelerator(gpu)
     warnings, assumptions = _about_model(model), list(model.notes)

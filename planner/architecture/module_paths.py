@@ -29,6 +29,7 @@ _ROOTS = (
 )
 _QUANTIFIER = re.compile(r"(?<!\\)[*+{]")
 _QUANTIFIED_GROUP = re.compile(r"(?<!\\)\)[*+{]")
+_OTHER_EXPERT = re.compile(r"experts\.[1-9]")
 _WILDCARD = re.compile(r"[*?\[]")
 _LAYER = re.compile(r"(?:mtp\.)?layers\.\d+(?=\.|$)")
 _REGEX_ROOTS = ("model.", "", "model.language_model.", "language_model.model.", "backbone.")
@@ -160,7 +161,7 @@ def _relative(part: Part, name: str) -> tuple[str, ...]:
             path
             for container in containers
             for leaf in leaves
-            for path in (f"{container}.0.{leaf}", f"{container}.{leaf}")
+            for path in (f"{container}.0.{leaf}", f"{container}.{leaf}")  # the first for all
         )
     return tuple(f"{container}.{leaf}" for container in containers for leaf in leaves)
 
@@ -186,6 +187,14 @@ def module_paths(
     if layer is None:
         return relative
     return tuple(f"layers.{layer}.{path}" for path in relative)
+
+
+def without_other_experts(names: Iterable[str]) -> list[str]:
+    """The names but those of a layer's second and later experts: the first speaks for all (`module_paths`).
+
+    Files list every expert of every layer, tens of thousands of names.
+    """
+    return [name for name in names if not _OTHER_EXPERT.search(name)]
 
 
 class ModulePatterns:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planner.architecture.module_paths import ModulePatterns
+from planner.architecture.module_paths import ModulePatterns, without_other_experts
 from planner.architecture.spec import Part
 from planner.catalog.encodings import COMPUTE, Encoding
 from planner.catalog.formats import weight_format
@@ -58,7 +58,7 @@ def _parts(id_: str) -> frozenset[Part]:
 def _patterns(config: Section, *keys: str) -> ModulePatterns:
     """The union of the lists under these keys."""
     lists: Iterable[Any] = (config.get(key) or () for key in keys)
-    return ModulePatterns(str(name) for names in lists for name in names)
+    return ModulePatterns(without_other_experts(str(name) for names in lists for name in names))
 
 
 def _group(config: Section) -> int:
@@ -213,7 +213,8 @@ def _modelopt(config: Section) -> Recipe:
         return Recipe(((None, _modelopt_encoding(algo, config)),), ignored=ignored)
     # Files list tens of thousands of modules and two or three ways to store one.
     ways: dict[tuple[str, Any], list[str]] = {}
-    for name, how in layers.items():
+    for name in without_other_experts(layers):
+        how = layers[name]
         ways.setdefault((str(how.get("quant_algo")), how.get("group_size")), []).append(name)
     names: dict[Encoding, list[str]] = {}
     for (way, size), group in ways.items():

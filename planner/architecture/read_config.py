@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ MAX_BYTES = 5_000_000
 MAX_DEPTH = 64
 MAX_ITEMS = 500_000
 MAX_DIGITS = 30
+_MAY_BE_LONG = 10 ** (MAX_DIGITS - 1)
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_NOT_SHAPE = bytes(sorted({*range(256)} - {*b'"{}[],:'}))
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
 # What matters to the shape of JSON, outside strings: brackets and commas. A string is skipped as a whole.
 # An unterminated one runs to the end, so that no place in the text is looked at twice.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?$)|[\[\]{},]', re.DOTALL)
@@ -41,19 +45,10 @@ def parse_config(text: str | bytes) -> dict[str, Any]:
         except UnicodeDecodeError as error:
             raise InvalidConfig("config_not_utf8", position=error.start) from None
     text = text.removeprefix("\ufeff")
-    _check_shape(text)
-    try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_constant=_constant,
-            parse_int=_integer,
-            parse_float=_float,
-        )
-    except json.JSONDecodeError as error:
-        raise InvalidConfig(
-            "config_not_json", line=error.lineno, column=error.colno, reason=error.msg
-        ) from None
+    keys = _plain_shape(text)
+    value = None if keys is None else _plain_value(text, keys)
+    if value is None:
+        value = _value(text)
     _check_characters(text, value)
     if not isinstance(value, dict):
         raise InvalidConfig("config_not_object", given=shown(value))
@@ -82,6 +77,67 @@ def read_config_path(path: str | Path) -> dict[str, Any]:
     return parse_config(content)
 
 
+def _plain_shape(text: str) -> int | None:
+    """How many keys the text has, if it's so plain that counting letters shows its shape to be allowed; else None.
+
+    Published files hold up to tens of thousands of short objects, and a look at each token of them would take longer
+    than all that is done with them. Letters other than brackets, commas, colons and quotes go; then, level by level
+    from the inside, pairs of quotes and of brackets. As quotes go by twos, no bracket inside a string meets one
+    outside.
+    """
+    if "\\" in text:
+        return None
+    shape = text.encode("utf-8", "surrogatepass").translate(_ONE_KIND, _NOT_SHAPE)
+    keys, commas, quotes = shape.count(b":"), shape.count(b","), shape.count(b'"')
+    shape = shape.translate(None, b",:")
+    if len(shape) + commas - quotes // 2 > MAX_ITEMS:
+        return None
+    for _ in range(MAX_DEPTH):
+        shape = shape.replace(b'""', b"").replace(b"[]", b"")
+        if not shape:
+            return keys
+    return None
+
+
+def _plain_value(text: str, keys: int) -> Any:
+    """The value, if it has as many keys as the text, none of them twice, and no number that may be too long.
+
+    Where it isn't JSON, or isn't certain, None: the parser with a look at each pair then says what is wrong.
+    """
+    try:
+        value = json.loads(text, parse_constant=_constant, parse_float=_float)
+    except ValueError:
+        return None
+    level, found = [value], 0
+    while level:
+        kinds = set(map(type, level))
+        objects = [item for item in level if type(item) is dict] if dict in kinds else []
+        lists = [item for item in level if type(item) is list] if list in kinds else []
+        numbers = [item for item in level if type(item) is int] if int in kinds else [0]
+        if max(max(numbers), -min(numbers)) >= _MAY_BE_LONG:
+            return None
+        found += sum(map(len, objects))
+        level = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(lists)]
+    return value if found == keys else None
+
+
+def _value(text: str) -> Any:
+    """The value of any text, by a parser that looks at each pair and number."""
+    _check_shape(text)
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_constant,
+            parse_int=_integer,
+            parse_float=_float,
+        )
+    except json.JSONDecodeError as error:
+        raise InvalidConfig(
+            "config_not_json", line=error.lineno, column=error.colno, reason=error.msg
+        ) from None
+
+
 def _check_shape(text: str) -> None:
     """Refuse what's nested too deep or has too many items; a scan, so that no parser meets it."""
     depth = 0
@@ -99,7 +155,7 @@ def _check_shape(text: str) -> None:
 
 def _check_characters(text: str, value: Any) -> None:
     """Refuse half of a surrogate pair: nothing could show or store it."""
-    if not _SURROGATE.search(text):
+    if (text.isascii() and "\\" not in text) or not _SURROGATE.search(text):
         return
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")

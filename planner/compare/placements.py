@@ -5,7 +5,6 @@ Nothing here depends on the workload, so that a changed prompt length or number 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -18,7 +17,7 @@ from planner.catalog.calibrations import stack_calibrations
 from planner.catalog.engines import EngineSettings
 from planner.deployment import Deployment, Model, resolve, resolve_model
 from planner.errors import InvalidConfig, PlannerError, UnknownItem, UnsupportedArchitecture
-from planner.scenario import Scenario
+from planner.scenario import GivenConfig, Scenario
 from planner.speed.hardware import stack_hardware
 
 # Of a deployment; the rest of a scenario is its workload.
@@ -67,14 +66,9 @@ class _Asked:
     scenario: Scenario = field(compare=False)
 
 
-def _config_text(scenario: Scenario) -> str | None:
-    """A pasted configuration as `resolve` caches it."""
-    return None if scenario.config is None else json.dumps(scenario.config, sort_keys=True)
-
-
 def model_of(scenario: Scenario) -> Model:
     """The scenario's model; raises as `resolve_model` does."""
-    return resolve_model(scenario.model, _config_text(scenario))
+    return resolve_model(scenario.model, GivenConfig.of(scenario.config))
 
 
 def own_gpus(scenario: Scenario) -> int:
@@ -110,7 +104,7 @@ def placements(scenario: Scenario, accelerator_ids: tuple[str, ...], gpus: int) 
         UnknownItem, InvalidConfig, UnsupportedArchitecture: for what no accelerator can change.
     """
     key = (
-        _config_text(scenario),
+        GivenConfig.of(scenario.config),
         own_gpus(scenario),
         scenario.gpu_memory_gib and (scenario.gpu_memory_gib, scenario.gpu),
         *(getattr(scenario, name) for name in DEPLOYMENT_FIELDS),

@@ -7,7 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from planner.architecture.keys import Keys
@@ -153,3 +153,29 @@ def test_any_text_is_read_or_refused(text: str | bytes) -> None:
     except InvalidConfig:
         return
     assert isinstance(result, dict)
+
+
+TOKENS = st.sampled_from(
+    [*'[]{}:,"', '"a"', '"b":', '"a":', '"]"', '"{"', '":"', "1", "-" + "9" * 30, "9" * 31, "0.5"]
+)
+
+
+def _outcome(text: str) -> tuple[str, object]:
+    try:
+        return "value", parse_config(text)
+    except InvalidConfig as refusal:
+        return refusal.code, refusal.values.get("key")
+
+
+@given(st.lists(TOKENS, max_size=12).map("".join))
+@example('"a": 1, "a": 1')
+@example('"b": ["]", "["], "a": "}"')
+@example('"a": ' + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1))
+@example('"a": ' + "[" * MAX_DEPTH + "]" * MAX_DEPTH)
+@example('"a": ' + "[{" * MAX_DEPTH + "}]" * MAX_DEPTH)
+@example('"a": "' + "]" * 9 + '", "b": ' + "[" * MAX_DEPTH + '"' + "]" * 9 + '"' + "]" * MAX_DEPTH)
+def test_plain_text_and_text_with_escapes_are_judged_alike(inside: str) -> None:
+    """A backslash anywhere means that every token is looked at; without one, letters are counted first."""
+    careful = '{"\\u006d": 0, ' + inside + "}"
+    plain = '{"m": 0, ' + inside + "}"
+    assert _outcome(plain) == _outcome(careful)
