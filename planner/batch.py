@@ -14,13 +14,9 @@ from typing import Any, TextIO
 from planner.errors import InvalidInput, PlannerError
 from planner.evaluation import evaluate
 from planner.published import FLAT_COLUMNS, evaluation_flat
-from planner.scenario import Scenario
+from planner.scenario import DATA_FIELDS, Scenario
 
-COLUMNS = (
-    "model", "gpu", "gpus", "tp", "pp", "ep", "dp", "engine", "engine_version", "weights", "kv", "dtype",
-    "gpu_memory_gib", "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
-    "block_size", "include_mtp", "input_tokens", "output_tokens", "concurrency",
-)  # fmt: skip
+COLUMNS = tuple(name for name in Scenario.model_fields if name not in DATA_FIELDS)
 REQUIRED = ("model", "gpu")
 MAX_ROWS = 1_000_000
 MAX_CELL = 100_000

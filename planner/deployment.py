@@ -22,7 +22,8 @@ from planner.architecture.checkpoint.sizes import CheckpointBytes, checkpoint_of
 from planner.architecture.resolve import architecture_from_config, architecture_of
 from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator, accelerator
-from planner.catalog.calibrations import Calibration, calibration_for
+from planner.catalog.calibrations import Calibration
+from planner.catalog.devices import device_from
 from planner.catalog.engines import (
     EngineProfile,
     EngineSettings,
@@ -34,12 +35,13 @@ from planner.catalog.engines import (
 )
 from planner.catalog.formats import KVFormat, kv_format, resolve_dtype, weight_format
 from planner.catalog.models import model_profile
+from planner.catalog.own_calibration import chosen_calibration
 from planner.errors import InvalidInput, Note
 from planner.memory.checkpoint import own_format, weights_by_checkpoint
 from planner.memory.placement import pipeline_stages
 from planner.memory.weights import StoredWeights
 from planner.quantity import GIB, Basis
-from planner.scenario import GivenConfig, Parallelism, Scenario
+from planner.scenario import GivenConfig, Parallelism, Scenario, canonical_text
 from planner.speed.work import Hardware, Work, hardware_of, product_dtypes, work
 
 TYPICAL_TOKENS = 4096.0  # where stages of a pipeline are compared for the heaviest cache
@@ -126,6 +128,8 @@ def resolve(scenario: Scenario) -> Deployment:
         scenario.model,
         GivenConfig.of(scenario.config),
         scenario.gpu,
+        canonical_text(scenario.device),
+        canonical_text(scenario.calibration),
         (scenario.gpus, scenario.tp, scenario.pp, scenario.ep, scenario.dp),
         scenario.engine,
         scenario.engine_version,
@@ -182,6 +186,8 @@ def _resolve(
     model_name: str,
     given: GivenConfig | None,
     gpu: str,
+    device_text: str | None,
+    calibration_text: str | None,
     degrees: tuple[int | None, int | None, int | None, int | None, int | None],
     engine_name: str | None,
     engine_version: str | None,
@@ -194,7 +200,7 @@ def _resolve(
 ) -> Deployment:
     model = resolve_model(model_name, given)
     architecture = model.architecture
-    card = accelerator(gpu)
+    card = accelerator(gpu) if device_text is None else device_from(device_text)
     warnings, assumptions = _about_model(model), list(model.notes)
     assumptions.extend(Note(code) for code in architecture.notes)
     format_id = own_format(model.checkpoint, weight_format(weights).id)
@@ -248,6 +254,16 @@ def _resolve(
     padding = padding_of(stored, chosen, card)
     if padding:
         assumptions.append(Note("mxfp4_experts_padded", {"bytes": padding}))
+    calibration, calibration_notes = chosen_calibration(
+        calibration_text,
+        chosen.id,
+        card,
+        dominant_format(stored),
+        model_type=architecture.model_type,
+        experts=bool(stored.experts),
+        version=settings.version,
+    )
+    assumptions.extend(calibration_notes)
     compute_bytes = COMPUTE_BYTES[dtype]
     model_layout, rank_layout, step_layout = _layouts(
         architecture, cache_format, compute_bytes, settings, parallelism
@@ -275,14 +291,7 @@ def _resolve(
             dtype,
             product_dtypes(stored, chosen.id, card),
         ),
-        calibration=calibration_for(
-            chosen.id,
-            card,
-            dominant_format(stored),
-            model_type=architecture.model_type,
-            experts=bool(stored.experts),
-            version=settings.version,
-        ),
+        calibration=calibration,
         padding_bytes=padding,
         warnings=tuple(warnings),
         assumptions=tuple(assumptions),

@@ -18,13 +18,21 @@ SCHEMA_VERSION = 1
 MAX_TOKENS = 100_000_000
 MAX_GPUS = 4096
 MAX_CONCURRENCY = 1_000_000
+DATA_FIELDS = ("config", "device", "calibration")  # objects rather than words
+
+
+def canonical_text(data: dict[str, Any] | None) -> str | None:
+    """Data as the one text that caches know it by; None for none."""
+    return None if data is None else json.dumps(data, sort_keys=True)
 
 
 class Scenario(BaseModel):
     """A model, the deployment it runs in, and the workload it serves.
 
     Model: `model` is a catalogue id or alias; `config` (a config.json as data) takes its place where given, and `model`
-    is then only its name. Deployment: `gpu` to `block_size`. Workload: `input_tokens` to `concurrency`.
+    is then only its name; `device` likewise describes an accelerator (planner.catalog.devices), and `gpu` names it.
+    `calibration` holds constants fitted to somebody's own runs (planner.catalog.own_calibration), which count where
+    they were measured. Deployment: `gpu` to `calibration`. Workload: `input_tokens` to `concurrency`.
     None means the engine's default, which the answer states among its assumptions.
 
     Attributes:
@@ -41,6 +49,7 @@ class Scenario(BaseModel):
     model: str = Field(default="", max_length=300)
     config: dict[str, Any] | None = None
     gpu: str = Field(max_length=100)
+    device: dict[str, Any] | None = None
     gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     tp: int | None = Field(default=None, ge=1, le=MAX_GPUS)
     pp: int | None = Field(default=None, ge=1, le=MAX_GPUS)
@@ -58,6 +67,7 @@ class Scenario(BaseModel):
     max_num_seqs: int | None = Field(default=None, ge=1, le=MAX_CONCURRENCY)
     max_num_batched_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     block_size: int | None = Field(default=None, ge=1, le=1024)
+    calibration: dict[str, Any] | None = None
     input_tokens: int = Field(default=1024, ge=1, le=MAX_TOKENS)
     output_tokens: int = Field(default=256, ge=1, le=MAX_TOKENS)
     concurrency: int = Field(default=1, ge=1, le=MAX_CONCURRENCY)

@@ -20,7 +20,12 @@ WAIT_FACTOR = 2.0  # of queueing models against simulation and logs
 
 
 def rates_basis(deployment: Deployment) -> Basis:
-    """How well the card's own rates are known: an assumed bandwidth or peak makes every time assumed."""
+    """How well the card's own rates are known: an assumed bandwidth or peak makes every time assumed.
+
+    Constants fitted on the very card are parts of whatever its rates are, so that the times are those measured.
+    """
+    if deployment.calibration.own:
+        return Basis.EXACT
     figures = deployment.accelerator.figures
     keys = ("bandwidth_bytes_per_s", f"peak_{deployment.dtype}_flops_per_s")
     return worst(*(figures[key].basis for key in keys if key in figures), Basis.EXACT)
@@ -119,13 +124,14 @@ def ranges(
     inputs = float(scenario.input_tokens) if input_tokens is None else input_tokens
     outputs = float(scenario.output_tokens)
     calibration = deployment.calibration
-    basis = worst(calibration.basis, rates_basis(deployment))
+    rates = rates_basis(deployment)
+    basis, first_basis = worst(calibration.basis, rates), worst(calibration.ttft_basis, rates)
     floor = point.ttft_floor_s
     unloaded = Estimate.banded(
-        point.ttft_unloaded_s, calibration.ttft_band, "s", basis, floor=floor
+        point.ttft_unloaded_s, calibration.ttft_band, "s", first_basis, floor=floor
     )
     own = point.ttft_s - point.queue_wait_s
-    first = Estimate.banded(own, calibration.ttft_band, "s", basis, floor=floor)
+    first = Estimate.banded(own, calibration.ttft_band, "s", first_basis, floor=floor)
     if not deployment.work.generates:
         requests = first.inverse(point.running, "1/s")
         return Ranges(

@@ -60,9 +60,10 @@ class Calibration:
     """Constants of one engine on one accelerator for one kind of weights, or arrays of them over accelerators.
 
     Attributes:
-        id: the file it comes from.
+        id: what it is called: the file it comes from, or the name of somebody's own; file: the shipped file under it.
         kind: "continuous" (batching by step), "slots" (llama.cpp) or "static" (eager, one batch at a time).
-        basis: what an estimate made with it is worth at best.
+        basis, ttft_basis: what a time per token, or a first token, made with it is worth at best.
+        own: somebody's own runs on this device moved it, so that the device's rates add no doubt of theirs.
         tpot_band, ttft_band: range around the middle of the time per output token and to the first one.
         fit: rows and errors.
         head_every_token: the fit charges the output head to prompt tokens that share a step with decoding.
@@ -90,8 +91,11 @@ class Calibration:
     """
 
     id: str
+    file: str
     kind: str
     basis: Basis
+    ttft_basis: Basis
+    own: bool
     tpot_band: tuple[float, float]
     ttft_band: tuple[float, float]
     fit: Fit
@@ -234,8 +238,11 @@ def build_calibration(
     )
     return Calibration(
         id=found.file,
+        file=found.file,
         kind=found.kind,
         basis=basis,
+        ttft_basis=basis,
+        own=False,
         tpot_band=_band(found.kind, group, "tpot", experts=experts),
         ttft_band=_band(found.kind, group, "ttft", experts=experts),
         fit=_fit(found.file, found.base),

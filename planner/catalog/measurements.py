@@ -10,6 +10,7 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from planner.catalog.files import profile_lines
 from planner.catalog.loader import read_yaml
@@ -43,7 +44,7 @@ class Measurement:
         id: of the row, unique in its family.
         family: the file it is in.
         source: key of `measurement_sources`.
-        scenario: fields of the scenario as text.
+        scenario: fields of the scenario, as text where they come from a CSV.
         arrivals: "loop" (each request is followed by the next) or "together" (one batch from start to end).
         replicas: deployments that the throughput is the sum of.
         measured: values by name of QUANTITIES, in the unit that the name ends with.
@@ -53,7 +54,7 @@ class Measurement:
     id: str
     family: str
     source: str
-    scenario: Mapping[str, str]
+    scenario: Mapping[str, Any]
     arrivals: str
     replicas: int
     measured: Mapping[str, float]

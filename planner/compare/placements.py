@@ -17,7 +17,7 @@ from planner.catalog.calibrations import stack_calibrations
 from planner.catalog.engines import EngineSettings
 from planner.deployment import Deployment, Model, resolve, resolve_model
 from planner.errors import InvalidConfig, PlannerError, UnknownItem, UnsupportedArchitecture
-from planner.scenario import GivenConfig, Scenario
+from planner.scenario import GivenConfig, Scenario, canonical_text
 from planner.speed.hardware import stack_hardware
 
 # Of a deployment; the rest of a scenario is its workload.
@@ -87,11 +87,13 @@ def placed(scenario: Scenario, accelerator_id: str, gpus: int) -> Scenario:
         changes |= dict.fromkeys(("tp", "pp", "ep", "dp"))
     if scenario.gpu_memory_gib is not None and not _own_card(scenario, accelerator_id):
         changes["gpu_memory_gib"] = None
+    if scenario.device is not None:
+        changes["device"] = None
     return scenario.model_copy(update=changes)
 
 
 def _own_card(scenario: Scenario, accelerator_id: str) -> bool:
-    return accelerator(scenario.gpu) is accelerator(accelerator_id)
+    return scenario.device is None and accelerator(scenario.gpu) is accelerator(accelerator_id)
 
 
 def placements(scenario: Scenario, accelerator_ids: tuple[str, ...], gpus: int) -> Placements:
@@ -105,6 +107,7 @@ def placements(scenario: Scenario, accelerator_ids: tuple[str, ...], gpus: int) 
     """
     key = (
         GivenConfig.of(scenario.config),
+        canonical_text(scenario.calibration),
         own_gpus(scenario),
         scenario.gpu_memory_gib and (scenario.gpu_memory_gib, scenario.gpu),
         *(getattr(scenario, name) for name in DEPLOYMENT_FIELDS),

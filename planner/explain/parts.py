@@ -87,7 +87,7 @@ def engine_sources(deployment: Deployment) -> Iterator[Source]:
 
 def calibration_sources(deployment: Deployment) -> Iterator[Source]:
     """Sources of the constants that times are made with."""
-    yield from _profile_sources(f"calibrations/{deployment.calibration.id}.yaml")
+    yield from _profile_sources(f"calibrations/{deployment.calibration.file}.yaml")
 
 
 def model_sources(deployment: Deployment) -> Iterator[Source]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from planner.architecture.read_config import parse_config
 from planner.errors import InvalidInput, PlannerError
-from planner.scenario import SCHEMA_VERSION, Scenario
+from planner.scenario import DATA_FIELDS, SCHEMA_VERSION, Scenario
 from planner.ui.presets import OPENING
 
 VERSION_KEY = "v"
@@ -26,7 +26,7 @@ MAX_CONFIG_CHARACTERS = 4096  # of a link; longer ones get cut by chat programs 
 MAX_UNPACKED_BYTES = 1_000_000
 MAX_VALUE_CHARACTERS = 400
 
-FIELDS = tuple(name for name in Scenario.model_fields if name != CONFIG_KEY)
+FIELDS = tuple(name for name in Scenario.model_fields if name not in DATA_FIELDS)
 DEFAULTS: dict[str, Any] = {
     name: None if field.is_required() else field.get_default()
     for name, field in Scenario.model_fields.items()
@@ -47,14 +47,14 @@ class Incoming:
 
 
 def pack_config(config: Mapping[str, Any]) -> str | None:
-    """A configuration as URL-safe text, or None where it's too long for a link."""
+    """A configuration, device or calibration as URL-safe text, or None where it's too long for a link."""
     plain = json.dumps(config, separators=(",", ":"), ensure_ascii=False).encode()
     packed = base64.urlsafe_b64encode(zlib.compress(plain, 9)).decode().rstrip("=")
     return packed if len(packed) <= MAX_CONFIG_CHARACTERS else None
 
 
-def unpack_config(packed: str) -> dict[str, Any]:
-    """The configuration in a link.
+def unpack_config(packed: str, field: str = CONFIG_KEY) -> dict[str, Any]:
+    """The configuration, device or calibration in a link.
 
     Raises:
         InvalidConfig: where the text isn't one, or unpacks to more than a configuration may hold.
@@ -69,7 +69,7 @@ def unpack_config(packed: str) -> dict[str, Any]:
         if not unpacker.eof:
             raise ValueError("cut off, or a great deal longer than it looks")
     except (ValueError, binascii.Error, zlib.error) as error:
-        raise InvalidInput("link_config_unreadable", field=CONFIG_KEY) from error
+        raise InvalidInput("link_config_unreadable", field=field) from error
     return parse_config(plain)
 
 
@@ -83,14 +83,17 @@ def to_query(values: Mapping[str, Any]) -> dict[str, str]:
         value = values.get(name)
         if value not in (None, "", False):
             query[name] = "true" if value is True else f"{value}"
-    if values.get(CONFIG_KEY) and (packed := pack_config(values[CONFIG_KEY])):
-        query[CONFIG_KEY] = packed
+    for name in DATA_FIELDS:
+        if values.get(name) and (packed := pack_config(values[name])):
+            query[name] = packed
     return query
 
 
 def carries_config(values: Mapping[str, Any]) -> bool:
-    """True where a link restores the scenario in full: no pasted configuration, or a short one."""
-    return not values.get(CONFIG_KEY) or pack_config(values[CONFIG_KEY]) is not None
+    """True where a link restores the scenario in full: nothing pasted or measured, or short enough."""
+    return all(
+        not values.get(name) or pack_config(values[name]) is not None for name in DATA_FIELDS
+    )
 
 
 def from_query(query: Mapping[str, str]) -> Incoming:
@@ -111,16 +114,18 @@ def from_query(query: Mapping[str, str]) -> Incoming:
     for name in FIELDS:
         if name in query:
             try:
-                # The name of a pasted configuration is the sender's own word.
-                named = not (name == "model" and CONFIG_KEY in query)
+                # The name of a pasted configuration or device is the sender's own word.
+                pasted = {"model": CONFIG_KEY, "gpu": "device"}.get(name)
+                named = pasted is None or pasted not in query
                 values[name] = _checked(name, query[name], named=named)
             except PlannerError as error:
                 problems[name] = error
-    if CONFIG_KEY in query:
-        try:
-            values[CONFIG_KEY] = unpack_config(query[CONFIG_KEY])
-        except PlannerError as error:
-            problems[CONFIG_KEY] = error
+    for name in DATA_FIELDS:
+        if name in query:
+            try:
+                values[name] = unpack_config(query[name], name)
+            except PlannerError as error:
+                problems[name] = error
     for name in ("gpu", "model"):
         if not values[name] and not (name == "model" and values[CONFIG_KEY]):
             values[name] = OPENING[name]

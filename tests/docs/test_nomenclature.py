@@ -16,6 +16,7 @@ from planner.answers import DeploymentAnswer, MemoryAnswer, ModelAnswer, SpeedAn
 from planner.batch import COLUMNS
 from planner.cli import build_parser
 from planner.quantity import GIB, Estimate
+from planner.scenario import DATA_FIELDS
 from tests.docs.documents import ROOT, read, tables
 
 DOCUMENT = "docs/nomenclature.md"
@@ -93,7 +94,7 @@ def test_a_scenario_s_fields_are_the_first_table() -> None:
 
 
 def test_a_scenario_s_names_are_flags_and_columns() -> None:
-    fields = set(Scenario.model_fields) - {"config"}
+    fields = set(Scenario.model_fields) - set(DATA_FIELDS)
     flags = build_parser().parse_args(["estimate", "--model", "m", "--gpu", "g"])
     assert fields <= vars(flags).keys()
     assert fields == set(COLUMNS)

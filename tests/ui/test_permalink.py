@@ -16,7 +16,7 @@ from planner.catalog.engines import engine_ids
 from planner.catalog.formats import weight_format_ids
 from planner.catalog.models import model_profile
 from planner.errors import InvalidInput, PlannerError, UnknownItem
-from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_TOKENS, Scenario
+from planner.scenario import DATA_FIELDS, MAX_CONCURRENCY, MAX_GPUS, MAX_TOKENS, Scenario
 from planner.ui.permalink import (
     DEFAULTS,
     FIELDS,
@@ -38,6 +38,8 @@ SCENARIOS = st.fixed_dictionaries(
             lambda given: model_profile(given).id
         ),
         "config": st.none(),
+        "device": st.none() | st.just({"name": "here", "peaks": {"bf16": 2e11}}),
+        "calibration": st.none() | st.just({"name": "mine", "constants": {}}),
         "gpu": st.sampled_from(["t4", "h100-sxm-80gb", "apple-m4-max-40c@64"]),
         **dict.fromkeys(("gpus", "tp", "pp", "ep", "dp"), degrees),
         "engine": st.none() | st.sampled_from(engine_ids()),
@@ -77,7 +79,7 @@ def test_a_link_carries_a_version_and_every_value() -> None:
 
 
 def test_the_strategy_covers_every_field() -> None:
-    assert DEFAULTS.keys() == Scenario.model_fields.keys() == {*FIELDS, "config"}
+    assert DEFAULTS.keys() == Scenario.model_fields.keys() == {*FIELDS, *DATA_FIELDS}
 
 
 def test_nothing_asked_is_the_opening_scenario() -> None:
@@ -120,6 +122,8 @@ def test_names_are_spelt_as_the_catalogue_does() -> None:
         ("gpus", "9999999999999999999999", InvalidInput),
         ("engine_version", "x" * 5000, InvalidInput),
         ("config", "@@", InvalidInput),
+        ("device", "@@", InvalidInput),
+        ("calibration", "@@", InvalidInput),
     ],
 )
 def test_a_wrong_value_is_named_and_costs_nothing_else(

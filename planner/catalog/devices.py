@@ -1,0 +1,136 @@
+"""A device described by whoever has it, in place of a catalogue's accelerator: what was probed and measured there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from planner.catalog.accelerators import PEAK_KEYS, Accelerator
+from planner.catalog.loader import Figure, Source
+from planner.errors import InvalidInput
+from planner.quantity import Basis
+
+DeviceKind = Literal["cuda", "rocm", "mps", "xpu", "cpu"]
+PeakDtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4", "int4"]
+CLASS_OF_CPU = "cpu"
+VENDOR_OF_CPU = "CPU"  # what engines' rules call any processor, whoever made it
+
+
+class Strict(BaseModel):
+    """What a file from outside may hold: nothing unknown, nothing of another type."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class DeviceEntry(Strict):
+    """A device as a measurement found it.
+
+    Attributes:
+        name: as the driver or the system has it; kind: how torch reaches it.
+        vendor, architecture, compute_capability: of a GPU, where known.
+        memory_usable_bytes: what a program can take of it (bytes).
+        bandwidth_bytes_per_s: device memory, read rate reached (B/s).
+        cache_bytes: last-level cache, where known (bytes).
+        peaks: best matrix-product rate reached by dtype (FLOP/s; operations/s for integers).
+        measured_on: date of the probe, YYYY-MM-DD.
+    """
+
+    name: str = Field(min_length=1, max_length=120)
+    kind: DeviceKind
+    vendor: str = Field(default="", max_length=40)
+    architecture: str = Field(default="", max_length=80)
+    compute_capability: str | None = Field(default=None, pattern=r"^\d{1,2}\.\d$")
+    memory_usable_bytes: float = Field(gt=0, le=1e15, allow_inf_nan=False)
+    bandwidth_bytes_per_s: float = Field(gt=0, le=1e15, allow_inf_nan=False)
+    cache_bytes: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
+    peaks: dict[PeakDtype, float] = Field(min_length=1)
+    measured_on: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
+
+    @property
+    def id(self) -> str:
+        """The name as an id, which a calibration for the device goes by."""
+        slug = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+        return f"own-{slug}"
+
+
+def parse_device(data: Mapping[str, Any], field: str = "device") -> DeviceEntry:
+    """A device from untrusted data.
+
+    Raises:
+        InvalidInput: naming the first key that is wrong, and why.
+    """
+    try:
+        entry = DeviceEntry.model_validate(data)
+        if not all(0.0 < rate < float("inf") for rate in entry.peaks.values()):
+            raise InvalidInput("device_peak_not_positive", field=field)
+    except ValidationError as error:
+        raise entry_error(error, "device_bad_entry", field) from None
+    return entry
+
+
+def entry_error(error: ValidationError, code: str, field: str) -> InvalidInput:
+    """The first thing that is wrong in a file from outside, as a refusal."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    key = ".".join(str(part) for part in first["loc"])[:120]
+    return InvalidInput(code, field=field, key=key or "-", reason=str(first["msg"])[:200])
+
+
+@lru_cache(maxsize=64)
+def device_from(text: str) -> Accelerator:
+    """The accelerator that a device's data, as canonical JSON text, describes; one object for one text.
+
+    Its rates are those that were reached, so that an efficiency counts as a part of them.
+
+    Raises:
+        InvalidInput: as `parse_device`.
+    """
+    entry = parse_device(json.loads(text))
+    source = Source("own-probe", entry.name, "", entry.measured_on, "measured")
+
+    def measured(value: float) -> Figure:
+        return Figure(value, source, Basis.MEASURED)
+
+    figures = {
+        "memory_sold_bytes": measured(entry.memory_usable_bytes),
+        "memory_usable_bytes": measured(entry.memory_usable_bytes),
+        "bandwidth_bytes_per_s": measured(entry.bandwidth_bytes_per_s),
+        **{PEAK_KEYS[dtype]: measured(rate) for dtype, rate in entry.peaks.items()},
+    }
+    if entry.cache_bytes is not None:
+        figures["l2_bytes"] = measured(entry.cache_bytes)
+    capability = entry.compute_capability
+    on_cpu = entry.kind == "cpu"
+    return Accelerator(
+        id=entry.id,
+        name=entry.name,
+        vendor=VENDOR_OF_CPU if on_cpu else entry.vendor,
+        architecture=entry.architecture,
+        compute_capability=(int(capability[:-2]), int(capability[-1])) if capability else None,
+        year=int(entry.measured_on[:4]),
+        accelerator_class=CLASS_OF_CPU if on_cpu else "own",
+        form_factor="",
+        memory_type="",
+        ecc=False,
+        interconnect="none",
+        fp16_accumulate="fp32" if "fp16" in entry.peaks else None,
+        confidence="high",
+        unified=None,
+        figures=figures,
+        unverified=frozenset(),
+        disagreeing={},
+        aliases=(),
+        notes="",
+        memory_sold_bytes=entry.memory_usable_bytes,
+        memory_usable_bytes=entry.memory_usable_bytes,
+        bandwidth_bytes_per_s=entry.bandwidth_bytes_per_s,
+        peaks={str(dtype): rate for dtype, rate in entry.peaks.items()},
+        tdp_w=None,
+        l2_bytes=entry.cache_bytes,
+        sm_count=None,
+        link_bidirectional_bytes_per_s=None,
+    )

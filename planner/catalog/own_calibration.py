@@ -1,0 +1,235 @@
+"""A calibration of somebody's own: constants fitted to runs on one device, laid over those that are shipped.
+
+It holds for the device, the engine and the kinds of weights that were measured, and for nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from planner.catalog.accelerators import Accelerator
+from planner.catalog.calibration_constants import Shelf, weights_kind
+from planner.catalog.calibrations import Calibration, Fit, build_calibration, calibration_for
+from planner.catalog.devices import Strict, entry_error
+from planner.errors import InvalidInput, Note
+from planner.quantity import Basis
+
+MAX_CONSTANTS = 200
+MAX_FILES = 8
+Fraction = Field(ge=0, allow_inf_nan=False)
+
+
+class OwnConstant(Strict):
+    """A fitted constant, in the unit that its key ends with.
+
+    Attributes:
+        deviation: standard deviation of its logarithm.
+        identified_fraction: how much narrower the runs made it than what is shipped alone, 0 to 1.
+        at_bound: it lies at the end of its physical range, so that the runs don't identify it.
+    """
+
+    value: float = Field(gt=0, le=1e6, allow_inf_nan=False)
+    deviation: float = Fraction
+    identified_fraction: float = Field(ge=0, le=1, allow_inf_nan=False)
+    at_bound: bool
+
+
+class OwnError(Strict):
+    """How far predictions of one figure lay from what was measured, before and after the fit.
+
+    Attributes:
+        rows: runs.
+        before_fraction, after_fraction: median absolute relative error with the shipped constants and with these.
+        low_fraction, high_fraction: 80 % range of measured / predicted − 1 on runs that the fit hadn't seen.
+    """
+
+    rows: int = Field(ge=1, le=100_000)
+    before_fraction: float = Fraction
+    after_fraction: float = Fraction
+    low_fraction: float = Field(gt=-1, le=0, allow_inf_nan=False)
+    high_fraction: float = Field(ge=0, le=100, allow_inf_nan=False)
+
+
+class OwnCalibration(Strict):
+    """What a fit to somebody's own runs found.
+
+    Attributes:
+        name, date: what its figures are called by; date as YYYY-MM-DD.
+        accelerator: id that it holds for: the catalogue's, or a described device's.
+        engine, engine_version: that ran.
+        kinds: kinds of weights that ran (`weights_kind`); experts: a mixture of experts was among the models.
+        constants: by calibration file and key.
+        tpot, ttft: errors; None where the figure wasn't measured.
+    """
+
+    schema_version: Literal[1]
+    name: str = Field(min_length=1, max_length=80)
+    date: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
+    accelerator: str = Field(min_length=1, max_length=160)
+    engine: str = Field(min_length=1, max_length=40)
+    engine_version: str = Field(max_length=40)
+    kinds: list[str] = Field(min_length=1, max_length=20)
+    experts: bool
+    constants: dict[str, dict[str, OwnConstant]] = Field(max_length=MAX_FILES)
+    tpot: OwnError | None
+    ttft: OwnError | None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> OwnCalibration:
+        if self.tpot is None and self.ttft is None:
+            raise ValueError("neither tpot nor ttft was measured")
+        if sum(len(entries) for entries in self.constants.values()) > MAX_CONSTANTS:
+            raise ValueError(f"more than {MAX_CONSTANTS} constants")
+        return self
+
+
+def parse_own_calibration(data: Mapping[str, Any], field: str = "calibration") -> OwnCalibration:
+    """A calibration from untrusted data.
+
+    Raises:
+        InvalidInput: naming the first key that is wrong, and why.
+    """
+    try:
+        return OwnCalibration.model_validate(data)
+    except ValidationError as error:
+        raise entry_error(error, "calibration_bad_entry", field) from None
+
+
+@lru_cache(maxsize=64)
+def own_calibration_from(text: str) -> OwnCalibration:
+    """The calibration of a canonical JSON text; raises InvalidInput."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise InvalidInput("calibration_bad_entry", field="calibration", key="-", reason="JSON")
+    return parse_own_calibration(data)
+
+
+def holds_for(own: OwnCalibration, accelerator_id: str, engine: str, weights_format: str) -> bool:
+    """Whether the calibration was made on this device, with this engine and this kind of weights."""
+    same_card = own.accelerator.partition("@")[0] == accelerator_id.partition("@")[0]
+    return same_card and own.engine == engine and weights_kind(weights_format) in own.kinds
+
+
+@lru_cache(maxsize=512)
+def _shelf(text: str) -> Shelf:
+    own = own_calibration_from(text)
+    return Shelf(
+        values={
+            file: {key: constant.value for key, constant in entries.items()}
+            for file, entries in own.constants.items()
+        }
+    )
+
+
+@lru_cache(maxsize=512)
+def own_calibration_for(
+    text: str,
+    engine: str,
+    accelerator: Accelerator,
+    weights_format: str,
+    *,
+    model_type: str = "",
+    experts: bool = False,
+    version: str = "",
+) -> Calibration:
+    """The shipped constants with somebody's own over them, and the ranges that their own runs justify.
+
+    A figure that wasn't measured keeps its shipped basis and range; a mixture of experts where only dense models ran
+    is `transferred` at best, with a range twice as wide.
+
+    Args:
+        text: the calibration as canonical JSON text; the other arguments as in `calibration_for`.
+
+    Raises:
+        InvalidInput: where the text isn't a calibration.
+        BadProfile, MissingFigure: as `calibration_for`.
+    """
+    own = own_calibration_from(text)
+    shipped = build_calibration(
+        engine, accelerator, weights_format, model_type, experts, version, _shelf(text)
+    )
+    carried = experts and not own.experts
+    basis = Basis.TRANSFERRED if carried else Basis.CALIBRATED
+    width = 2.0 if carried else 1.0
+
+    def band(error: OwnError) -> tuple[float, float]:
+        return max(error.low_fraction * width, -0.95), error.high_fraction * width
+
+    changes: dict[str, Any] = {}
+    if own.tpot is not None:
+        changes |= {"basis": basis, "tpot_band": band(own.tpot)}
+    if own.ttft is not None:
+        changes |= {"ttft_basis": basis, "ttft_band": band(own.ttft)}
+    return replace(
+        shipped,
+        id=own.name,
+        own=True,
+        fit=Fit(
+            rows=own.tpot.rows if own.tpot else 0,
+            median_error_fraction=own.tpot.after_fraction if own.tpot else None,
+            held_out_error_fraction=None,
+            first_token_rows=own.ttft.rows if own.ttft else 0,
+            first_token_error_fraction=own.ttft.after_fraction if own.ttft else None,
+        ),
+        **changes,
+    )
+
+
+def chosen_calibration(
+    text: str | None,
+    engine: str,
+    accelerator: Accelerator,
+    weights_format: str,
+    *,
+    model_type: str,
+    experts: bool,
+    version: str,
+) -> tuple[Calibration, tuple[Note, ...]]:
+    """The shipped constants, or somebody's own where they were measured on this; and a note that says which.
+
+    Args:
+        text: somebody's calibration as canonical JSON text, or None; the other arguments as in `calibration_for`.
+
+    Raises:
+        InvalidInput: where the text isn't a calibration.
+        BadProfile, MissingFigure: as `calibration_for`.
+    """
+    notes: tuple[Note, ...] = ()
+    if text is not None:
+        own = own_calibration_from(text)
+        values: dict[str, object] = {"name": own.name, "date": own.date}
+        if holds_for(own, accelerator.id, engine, weights_format):
+            found = own_calibration_for(
+                text,
+                engine,
+                accelerator,
+                weights_format,
+                model_type=model_type,
+                experts=experts,
+                version=version,
+            )
+            return found, (Note("own_calibration", values),)
+        where: dict[str, object] = {
+            "accelerator": own.accelerator,
+            "engine": own.engine,
+            "kinds": tuple(own.kinds),
+        }
+        notes = (Note("own_calibration_elsewhere", values | where),)
+    shipped = calibration_for(
+        engine,
+        accelerator,
+        weights_format,
+        model_type=model_type,
+        experts=experts,
+        version=version,
+    )
+    return shipped, notes

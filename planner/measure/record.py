@@ -1,0 +1,205 @@
+"""A measurement as a file: what ran where, under which conditions, what came of it, and the calibration it gave.
+
+One JSON document, written by `measure`, by the readers of other tools' results and by the endpoint benchmark, and read
+by the page, the store and `calibrate`. It comes from outside as often as not, so that it is checked as such.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from planner.catalog.devices import DeviceEntry, Strict, entry_error
+from planner.catalog.measurements import QUANTITIES, Measurement
+from planner.catalog.own_calibration import OwnCalibration
+from planner.errors import InvalidInput
+from planner.scenario import Scenario
+
+MAX_BYTES = 8_000_000
+MAX_ROWS = 5_000
+RecordQuantity = Literal[
+    "tpot_s",
+    "ttft_s",
+    "itl_s",
+    "e2e_s",
+    "prefill_s",
+    "output_tokens_per_s",
+    "total_tokens_per_s",
+    "weights_bytes",
+    "peak_bytes",
+    "cache_bytes_per_token",
+]
+Origin = Literal["device", "endpoint", "imported"]
+Outcome = Literal["measured", "out_of_memory", "failed", "not_run"]
+
+
+class Spread(Strict):
+    """A figure measured several times: median, and the middle 80 % of the repeats, in the unit of its name."""
+
+    median: float = Field(gt=0, allow_inf_nan=False)
+    low: float = Field(gt=0, allow_inf_nan=False)
+    high: float = Field(gt=0, allow_inf_nan=False)
+    repeats: int = Field(ge=1, le=10_000_000)
+
+    @property
+    def variation_fraction(self) -> float:
+        """Half of the spread against the median."""
+        return (self.high - self.low) / (2.0 * self.median)
+
+
+class Figure(Strict):
+    """One number of a micro-benchmark: bandwidth, matmul rate, launch overhead, transfer rate.
+
+    Attributes:
+        name: what was measured ("read_bandwidth", "copy_bandwidth", "matmul", "launch", "host_to_device").
+        dtype, size: of the operands where that matters.
+        unit: "B/s", "FLOP/s" or "s".
+        stated: what the data sheet says, in the same unit; None where it says nothing.
+    """
+
+    name: str = Field(max_length=60)
+    dtype: str = Field(default="", max_length=20)
+    size: int | None = Field(default=None, ge=1)
+    unit: Literal["B/s", "FLOP/s", "s"]
+    value: Spread
+    stated: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+class Row(Strict):
+    """One run: fields of its scenario, and what was measured.
+
+    Attributes:
+        scenario: fields of Scenario without config, device and calibration, which the record holds once for all rows.
+        arrivals: "loop" or "together", as in profiles/measurements.
+        role: "fit" counts in the calibration; "check" is held back to test it; "other" says something else.
+        noisy: it varied too much to count.
+        notes: codes of what to know about it.
+    """
+
+    id: str = Field(min_length=1, max_length=120)
+    scenario: dict[str, str | int | float | bool]
+    arrivals: Literal["loop", "together"]
+    role: Literal["fit", "check", "other"] = "fit"
+    outcome: Outcome = "measured"
+    measured: dict[RecordQuantity, Spread] = Field(default_factory=dict)
+    noisy: bool = False
+    notes: list[str] = Field(default_factory=list, max_length=20)
+
+
+class Conditions(Strict):
+    """What the machine was doing: whether figures taken there can be compared with others.
+
+    Attributes:
+        noisy: something disturbed the measurement; `reasons` says what, as codes with values.
+        load_before, load_after: of the processors, as a share of all cores beside the measurement's own.
+    """
+
+    noisy: bool
+    reasons: list[dict[str, str | int | float]] = Field(default_factory=list, max_length=50)
+    load_before_fraction: float | None = Field(default=None, ge=0)
+    load_after_fraction: float | None = Field(default=None, ge=0)
+    sm_clock_mhz: float | None = Field(default=None, ge=0)
+    memory_clock_mhz: float | None = Field(default=None, ge=0)
+    power_w: float | None = Field(default=None, ge=0)
+    throttle_reasons: list[str] = Field(default_factory=list, max_length=20)
+
+
+class Record(Strict):
+    """A measurement.
+
+    Attributes:
+        name: given by a person, or made from device and date; date: when it ended, ISO 8601 with time zone.
+        accelerator: id in the catalogue, or of `device`.
+        device: the device described, where the catalogue doesn't have it.
+        software: versions by name ("torch", "transformers", "driver", "cuda", "python", "engine").
+        configs: config.json by model name, for rows whose model isn't in the catalogue.
+        calibration: fitted to the rows that count; None where they don't tell anything.
+    """
+
+    format: Literal["headroom-measurement"]
+    schema_version: Literal[1]
+    name: str = Field(min_length=1, max_length=80)
+    date: str = Field(min_length=10, max_length=40)
+    origin: Origin
+    accelerator: str = Field(max_length=160)
+    device: DeviceEntry | None = None
+    software: dict[str, str] = Field(default_factory=dict, max_length=40)
+    conditions: Conditions
+    figures: list[Figure] = Field(default_factory=list, max_length=500)
+    rows: list[Row] = Field(max_length=MAX_ROWS)
+    configs: dict[str, dict[str, Any]] = Field(default_factory=dict, max_length=50)
+    calibration: OwnCalibration | None = None
+    notes: list[str] = Field(default_factory=list, max_length=50)
+
+
+def parse_record(text: str | bytes, field: str = "measurement") -> Record:
+    """A record from an untrusted file.
+
+    Raises:
+        InvalidInput: where it is too big, not JSON, not a record (naming the first key that is wrong) or of a newer
+            version.
+    """
+    if len(text) > MAX_BYTES:
+        raise InvalidInput("measurement_too_big", field=field, limit_bytes=MAX_BYTES)
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInput("measurement_not_json", field=field) from None
+    if not isinstance(data, dict) or data.get("format") != "headroom-measurement":
+        raise InvalidInput("measurement_foreign", field=field)
+    if data.get("schema_version") != 1:
+        given = str(data.get("schema_version"))[:20]
+        raise InvalidInput("measurement_version_unknown", field=field, given=given, known=1)
+    try:
+        return Record.model_validate(data)
+    except ValidationError as error:
+        raise entry_error(error, "measurement_bad_entry", field) from None
+
+
+def record_text(record: Record) -> str:
+    """The record as its file holds it."""
+    return json.dumps(record.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def scenario_values(record: Record, row: Row) -> dict[str, Any]:
+    """What `Scenario.parse` takes for a row, with the record's configuration and device."""
+    values: dict[str, Any] = dict(row.scenario)
+    config = record.configs.get(str(values.get("model", "")))
+    if config is not None:
+        values["config"] = config
+    if record.device is not None:
+        values["device"] = record.device.model_dump(mode="json")
+    values.setdefault("gpu", record.accelerator)
+    return values
+
+
+def scenario_of(record: Record, row: Row, *, calibrated: bool = False) -> Scenario:
+    """A row's scenario, with the record's own calibration or without.
+
+    Raises:
+        InvalidInput: naming the field that is wrong.
+    """
+    values = scenario_values(record, row)
+    if calibrated and record.calibration is not None:
+        values["calibration"] = record.calibration.model_dump(mode="json")
+    return Scenario.parse(values)
+
+
+def measurements_of(record: Record, role: str = "fit") -> list[Measurement]:
+    """The rows of a role that were measured in quiet, as the fit takes them."""
+    found = []
+    for row in record.rows:
+        if row.role != role or row.outcome != "measured" or row.noisy:
+            continue
+        measured: dict[str, float] = {
+            name: spread.median for name, spread in row.measured.items() if name in QUANTITIES
+        }
+        if measured:
+            values: Mapping[str, Any] = scenario_values(record, row)
+            found.append(
+                Measurement(row.id, record.name, "own", values, row.arrivals, 1, measured, "")
+            )
+    return found

@@ -1,0 +1,90 @@
+"""The file of a measurement: a round trip, and refusals that name what is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from planner.errors import InvalidInput
+from planner.measure.record import (
+    MAX_BYTES,
+    measurements_of,
+    parse_record,
+    record_text,
+    scenario_of,
+)
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 2,
+    "vocab_size": 1000,
+    "torch_dtype": "bfloat16",
+}
+SPREAD = {"median": 0.1, "low": 0.09, "high": 0.12, "repeats": 5}
+
+
+def row(id_: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "id": id_,
+        "scenario": {"model": "tiny", "engine": "transformers", "input_tokens": 64},
+        "arrivals": "together",
+        "measured": {"tpot_s": SPREAD, "peak_bytes": SPREAD | {"median": 0.11}},
+    } | changes
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    return {
+        "format": "headroom-measurement",
+        "schema_version": 1,
+        "name": "here",
+        "date": "2026-11-30T12:00:00+00:00",
+        "origin": "device",
+        "accelerator": "t4",
+        "conditions": {"noisy": False},
+        "rows": [row("a"), row("b", noisy=True), row("c", outcome="out_of_memory", measured={})],
+        "configs": {"tiny": CONFIG},
+    } | changes
+
+
+def test_round_trip() -> None:
+    record = parse_record(json.dumps(document()))
+    assert parse_record(record_text(record)) == record
+
+
+def test_only_quiet_rows_that_were_measured_count() -> None:
+    record = parse_record(json.dumps(document()))
+    found = measurements_of(record)
+    assert [one.id for one in found] == ["a"]
+    assert found[0].measured == {"tpot_s": 0.1}
+
+
+def test_a_row_becomes_a_scenario_with_the_record_s_configuration() -> None:
+    record = parse_record(json.dumps(document()))
+    scenario = scenario_of(record, record.rows[0])
+    assert scenario.config == CONFIG
+    assert (scenario.gpu, scenario.input_tokens) == ("t4", 64)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("{", "measurement_not_json"),
+        ("[" * 100_000, "measurement_not_json"),
+        ("[]", "measurement_foreign"),
+        ('{"format": "other"}', "measurement_foreign"),
+        (json.dumps(document(schema_version=2)), "measurement_version_unknown"),
+        (json.dumps(document(rows=[row("a", outcome="fine")])), "measurement_bad_entry"),
+        (" " * (MAX_BYTES + 1), "measurement_too_big"),
+    ],
+    ids=["cut", "deep", "list", "foreign", "newer", "bad row", "huge"],
+)
+def test_what_is_no_record_is_refused(text: str, code: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        parse_record(text)
+    assert refusal.value.code == code
