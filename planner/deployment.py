@@ -17,13 +17,19 @@ from planner.allowed import (
     padding_of,
     resolve_parallelism,
 )
-from planner.architecture.cache import CacheLayout, cache_bytes, cache_layout
+from planner.architecture.cache import (
+    CacheLayout,
+    cache_bytes,
+    cache_layout,
+    states_kept_otherwise,
+)
 from planner.architecture.checkpoint.sizes import CheckpointBytes, checkpoint_of
 from planner.architecture.resolve import architecture_from_config, architecture_of
 from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator, accelerator
 from planner.catalog.calibrations import Calibration
 from planner.catalog.devices import device_from
+from planner.catalog.engine_profiles import COMPUTE
 from planner.catalog.engines import (
     EngineProfile,
     EngineSettings,
@@ -268,6 +274,12 @@ def _resolve(
     model_layout, rank_layout, step_layout = _layouts(
         architecture, cache_format, compute_bytes, settings, parallelism
     )
+    kept = states_kept_otherwise(architecture, settings.states)
+    if kept is not None:
+        kept = (
+            dtype if kept == COMPUTE else {"float32": "fp32", "float16": "fp16"}.get(kept, "bf16")
+        )
+        assumptions.append(Note("recurrent_state_dtype", {"engine": chosen.name, "dtype": kept}))
     return Deployment(
         model=model,
         accelerator=card,
@@ -348,7 +360,7 @@ def _layouts(
             first_layer=first,
             last_layer=last,
             ignore_windows=not (settings.windowed_cache or honour_windows),
-            state_dtype=settings.state_dtype,
+            states=settings.states,
         )
 
     of_stages = [layout(parallelism.tp)]

@@ -191,7 +191,7 @@ def cache_curve(scenario: Scenario, tokens: FloatArray) -> CacheCurve:
         deployment.kv.value_bytes,
         deployment.compute_bytes,
         ignore_windows=True,
-        state_dtype=deployment.settings.state_dtype,
+        states=deployment.settings.states,
     )
     layout = deployment.model_layout
     return CacheCurve(

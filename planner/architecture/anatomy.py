@@ -12,10 +12,11 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import groupby
 
-from planner.architecture.cache import CacheLayout, cache_bytes, cache_layout
+from planner.architecture.cache import OWN_STATES, CacheLayout, cache_bytes, cache_layout
 from planner.architecture.mixers import Attention
 from planner.architecture.spec import Architecture, LayerKind, Part
 from planner.architecture.totals import parameters_by_part
+from planner.catalog.engine_profiles import StateRule
 from planner.quantity import Quantity
 
 LONGEST_PATTERN = 10  # runs that one repeated pattern may hold
@@ -182,7 +183,7 @@ def group_layouts(
     compute_bytes: float,
     *,
     ignore_windows: bool = False,
-    state_dtype: str | None = None,
+    states: StateRule = OWN_STATES,
 ) -> tuple[tuple[CacheLayout, int], ...]:
     """Caches of a group's layers: of one of each kind in it, and how many there are; arguments as `cache_layout`."""
     order = architecture.layer_order
@@ -197,7 +198,7 @@ def group_layouts(
             first_layer=place,
             last_layer=place + 1,
             ignore_windows=ignore_windows,
-            state_dtype=state_dtype,
+            states=states,
         )
         layouts.append((layout, order.count(index)))
     return tuple(layouts)

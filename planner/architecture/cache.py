@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
+from planner.architecture.mixers import Mixer, Recurrence, StateTensor
 from planner.architecture.spec import Architecture
 from planner.architecture.totals import held_positions
+from planner.catalog.engine_profiles import COMPUTE, StateRule
 from planner.quantity import Quantity, minimum
 
 DTYPE_BYTES = {
@@ -20,6 +22,8 @@ DTYPE_BYTES = {
     + 4.0 / 128.0,  # one 32-bit scale per 128 elements, as engines keep indexer keys
     "int8": 1.0,
 }
+
+OWN_STATES = StateRule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ def cache_layout(
     first_layer: int = 0,
     last_layer: int | None = None,
     ignore_windows: bool = False,
-    state_dtype: str | None = None,
+    states: StateRule = OWN_STATES,
 ) -> CacheLayout:
     """The cache of one sequence, per rank of `tp` (1: the whole model).
 
@@ -73,7 +77,7 @@ def cache_layout(
         tp: tensor-parallel ranks; a stream is shared by at most its own `shards` ranks, then replicated.
         first_layer, last_layer: a pipeline stage, as half-open range of layers.
         ignore_windows: every layer keeps the full context (engines without a windowed cache).
-        state_dtype: the engine's storage type for recurrent state where it overrides the model's.
+        states: the engine's storage type for recurrent state.
 
     Returns:
         Groups of layers with equal growth, ordered with unbounded ones first.
@@ -92,8 +96,7 @@ def cache_layout(
                 entry[0] += count * size / min(tp, stream.shards)
                 entry[1] += count
             for tensor in mixer.states:
-                # An engine's type is for the recurrent part; convolution state stays in the compute dtype.
-                dtype = tensor.dtype and (state_dtype or tensor.dtype)
+                dtype = state_dtype(architecture, mixer, tensor, states)
                 each = DTYPE_BYTES[dtype] if dtype else compute_bytes
                 size = count * tensor.elements * each / min(tp, tensor.shards)
                 if tensor.recurrent:
@@ -108,6 +111,33 @@ def cache_layout(
         )
     )
     return CacheLayout(groups, state, cross)
+
+
+def state_dtype(
+    architecture: Architecture, mixer: Mixer, tensor: StateTensor, states: StateRule
+) -> str | None:
+    """The type in which an engine keeps a state; None for the compute dtype.
+
+    An engine's rule is for the recurrent part of a recurrence: convolution state is in the compute dtype.
+    """
+    if tensor.dtype is None or not isinstance(mixer, Recurrence):
+        return tensor.dtype
+    kept = states.of(mixer.name, architecture.model_type, architecture.state_dtype)
+    return None if kept == COMPUTE else kept or tensor.dtype
+
+
+def states_kept_otherwise(architecture: Architecture, states: StateRule) -> str | None:
+    """The type in which an engine keeps recurrent state, where the model's own code has another; else None.
+
+    COMPUTE for the compute dtype.
+    """
+    for kind in architecture.layer_kinds:
+        for mixer in kind.mixers:
+            for tensor in mixer.states:
+                kept = state_dtype(architecture, mixer, tensor, states)
+                if kept != tensor.dtype:
+                    return kept or COMPUTE
+    return None
 
 
 def cache_bytes(layout: CacheLayout, tokens: Quantity) -> Quantity:

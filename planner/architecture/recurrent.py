@@ -3,7 +3,7 @@
 Every function returns `(weights, Recurrence)` of one layer's mixer.
 
 State. The recurrent part is kept in float32 by the published code and stated here so; an engine that stores it in
-the compute dtype overrides it (`state_dtype` of `cache_layout`). A causal convolution of k taps needs the k − 1 inputs
+the compute dtype overrides it (`states` of `cache_layout`). A causal convolution of k taps needs the k − 1 inputs
 before the current one: that is what engines keep and what is counted here. transformers keeps k: one more column per
 channel, a few percent of a state at most, but a third of it where the convolution is all there is (LFM2).
 

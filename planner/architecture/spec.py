@@ -135,6 +135,7 @@ class Architecture:
         max_context_tokens: longest input the model was made for.
         dtype: the checkpoint's own storage type ("bfloat16", "float16", "float32").
         quantization: the checkpoint's `quantization_config`, as data, or None.
+        state_dtype: in which the configuration wants recurrent state kept, or None.
         modality: "text", "vision-text", "audio-text", "embedding", "encoder-decoder", "omni".
         notes: codes of what the reader should know (a reconstructed key, a quirk honoured).
     """
@@ -152,6 +153,7 @@ class Architecture:
     towers: tuple[Tower, ...] = ()
     mtp: tuple[Weight, ...] = ()
     quantization: dict[str, Any] | None = None
+    state_dtype: str | None = None
     modality: str = "text"
     notes: tuple[str, ...] = ()
     kind_counts: tuple[tuple[LayerKind, int], ...] = field(init=False, repr=False)

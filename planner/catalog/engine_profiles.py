@@ -18,6 +18,7 @@ from planner.errors import BadProfile, InvalidInput, UnknownItem
 from planner.quantity import Basis
 
 POLICIES = frozenset({"of_total", "static_fraction", "of_free", "grow", "context"})
+COMPUTE = "compute"
 VERSION = re.compile(
     r"(?:v|b|build\s*)?(\d+)(?:\.(\d+|x))?(?:\.(\d+|x))?(?:\.\d+)*(?:\.?[+\-_a-z]\S*)?",
     re.IGNORECASE,
@@ -42,6 +43,33 @@ class Tier:
     figures: dict[str, Figure]
 
 
+@dataclass(frozen=True, slots=True)
+class StateRule:
+    """In which type an engine keeps recurrent state (not convolution state, which is in the compute dtype).
+
+    Attributes:
+        dtype: "float32", COMPUTE for the compute dtype, or None: as the model's own code has it.
+        stated: a type that the configuration states comes first.
+        float32: recurrences, and model types, whose state is kept in float32 whatever `dtype` is.
+    """
+
+    dtype: str | None = None
+    stated: bool = False
+    float32: frozenset[str] = frozenset()
+
+    def of(self, recurrence: str, model_type: str, stated: str | None) -> str | None:
+        """The type of one recurrence's state, as `dtype`.
+
+        Args:
+            stated: what the model's configuration states, or None.
+        """
+        if recurrence in self.float32:
+            return "float32"
+        if stated is not None and self.stated:
+            return stated
+        return "float32" if model_type in self.float32 else self.dtype
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class VersionRange:
     """Figures that hold from one version to another, both included, at the precision in which they are written.
@@ -58,6 +86,7 @@ class VersionRange:
     figures: dict[str, Figure]
     flags: dict[str, bool]
     tiers: tuple[Tier, ...]
+    states: StateRule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,6 +187,7 @@ def _ranges(data: dict[str, Any], file: str) -> tuple[VersionRange, ...]:
     """The version ranges, each with everything that the ones before it and the profile itself state."""
     figures, flags = read_figures(data, file), dict[str, bool]()
     tiers: tuple[Tier, ...] = ()
+    states = StateRule()
     ranges = []
     for entry in data["versions"]:
         figures = {**figures, **_figures(data, entry, file)}
@@ -171,10 +201,12 @@ def _ranges(data: dict[str, Any], file: str) -> tuple[VersionRange, ...]:
                 )
                 for tier in entry["tiers"]
             )
+        if "recurrent_state" in entry:
+            states = _state_rule(data, entry["recurrent_state"], file)
         basis = Basis[entry.get("basis", data["basis"]).upper()]
         stated = "basis" not in entry
         ranges.append(
-            VersionRange(entry["from"], entry["to"], basis, stated, figures, flags, tiers)
+            VersionRange(entry["from"], entry["to"], basis, stated, figures, flags, tiers, states)
         )
     return tuple(ranges)
 
@@ -190,6 +222,16 @@ def _flags(data: dict[str, Any], entry: dict[str, Any], file: str) -> dict[str, 
         if not isinstance(flag.get("value"), bool) or flag.get("source") not in sources:
             raise BadProfile("profile_figure_without_source", file=file, key=key)
     return {key: flag["value"] for key, flag in entry.get("flags", {}).items()}
+
+
+def _state_rule(data: dict[str, Any], entry: dict[str, Any], file: str) -> StateRule:
+    if entry.get("source") not in read_sources(data, file):
+        raise BadProfile("profile_figure_without_source", file=file, key="recurrent_state")
+    if entry["dtype"] not in (COMPUTE, "float32"):
+        raise BadProfile("profile_bad_engine", file=file)
+    return StateRule(
+        entry["dtype"], entry.get("stated", False), frozenset(entry.get("float32", ()))
+    )
 
 
 @lru_cache(maxsize=1024)

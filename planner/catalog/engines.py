@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from planner.catalog.engine_profiles import (
     EngineProfile,
+    StateRule,
     engine,
     engine_ids,
     parse_version,
@@ -79,7 +80,7 @@ class EngineSettings:
         batched_tokens_follow_context: a prompt is profiled whole, so that a step is as long as the context.
         logits_for_all_tokens: prefill computes logits of every prompt token.
         flash_attention: attention needs no score matrix.
-        state_dtype: type in which recurrent state is kept where the engine overrides the model's, else None.
+        states: in which type recurrent state is kept.
         fragmentation_fraction: of activations and cache lost to the allocator.
         window_tokens_ratio: tokens of windowed layers for each token of full layers in a pool split once; 0: not split.
         activation_factors: activations over 2 · tokens · hidden size, for tp 1, 2 and 4 or more; empty: not used.
@@ -114,7 +115,7 @@ class EngineSettings:
     batched_tokens_follow_context: bool
     logits_for_all_tokens: bool
     flash_attention: bool
-    state_dtype: str | None
+    states: StateRule
     fragmentation_fraction: float
     window_tokens_ratio: float
     activation_factors: tuple[float, ...]
@@ -286,7 +287,7 @@ def _settings(
         batched_tokens_follow_context=flags.get("batched_tokens_follow_context", False),
         logits_for_all_tokens=flags.get("logits_for_all_tokens", False),
         flash_attention=flags.get("flash_attention", True),
-        state_dtype="float32" if flags.get("float32_state", False) else None,
+        states=chosen.states,
         fragmentation_fraction=optional("fragmentation_fraction"),
         window_tokens_ratio=optional("window_tokens_ratio"),
         activation_factors=factors if all(factors) else (),

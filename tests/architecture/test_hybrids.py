@@ -23,6 +23,9 @@ from planner.architecture.totals import (
     parameters_by_part,
     score_flops,
 )
+from planner.catalog.accelerators import accelerator
+from planner.catalog.engine_profiles import COMPUTE, StateRule
+from planner.catalog.engines import engine_settings
 from planner.catalog.models import model_ids, model_profile
 from planner.errors import InvalidConfig
 from planner.quantity import KIB, MIB
@@ -197,7 +200,7 @@ def test_qwen3_next_caches_24_kib_a_token_and_a_constant_state() -> None:
     layout = cache_layout(architecture, 2.0, 2.0, 2.0)
     assert cache_bytes(layout, 1.0) - layout.constant_bytes == 24 * KIB
     assert layout.state_bytes / MIB == pytest.approx(73.7, abs=0.05)
-    halved = cache_layout(architecture, 2.0, 2.0, 2.0, state_dtype="bfloat16")
+    halved = cache_layout(architecture, 2.0, 2.0, 2.0, states=StateRule(COMPUTE))
     assert halved.state_bytes / MIB == pytest.approx(37.7, abs=0.05)
     # transformers: 77.9 MB, with one convolution input more for each of 8,192 channels.
     assert layout.state_bytes + 36 * 8192 * 2 == 77_856_768
@@ -334,3 +337,47 @@ def test_rwkv_has_no_cache_and_a_head_of_its_own() -> None:
     assert parameters_by_part(_rwkv())[Part.HEAD] == 65_536 * 2560
     # Published as 3B: 2 · V·h + layers of 5·h² + 2·h·I + h² and their vectors.
     assert parameters(_rwkv()) == pytest.approx(3.06e9, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "model", "each"),
+    [
+        ("vllm", "0.11", "Qwen/Qwen3-Next-80B-A3B-Instruct", 2),
+        ("vllm", "0.31", "Qwen/Qwen3-Next-80B-A3B-Instruct", 2),
+        ("vllm", "0.19", "Qwen/Qwen3.5-122B-A10B", 4),  # its configuration says so
+        ("vllm", "0.19", "moonshotai/Kimi-Linear-48B-A3B-Instruct", 4),
+        ("vllm", "0.19", "tiiuae/Falcon-H1-34B-Instruct", 2),
+        ("vllm", "0.12", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 2),
+        ("vllm", "0.13", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 4),
+        ("vllm", "0.19", "nvidia/Nemotron-H-8B-Base-8K", 2),  # states nothing
+        ("vllm", "0.22", "nvidia/Nemotron-H-8B-Base-8K", 4),
+        (
+            "vllm",
+            "0.19",
+            "deepseek-ai/DeepSeek-V4-Flash",
+            4,
+        ),  # no recurrence: what its compressor has pending
+        ("sglang", "0.5.9", "Qwen/Qwen3-Next-80B-A3B-Instruct", 4),
+        ("tensorrt-llm", "1.2", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 2),
+        ("tensorrt-llm", "1.3", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 4),
+        ("llama.cpp", "b8000", "Qwen/Qwen3-Next-80B-A3B-Instruct", 4),
+        ("transformers", "5.24", "Qwen/Qwen3-Next-80B-A3B-Instruct", 4),
+    ],
+)
+def test_recurrent_state_is_kept_in_the_engines_type(
+    engine: str, version: str, model: str, each: int
+) -> None:
+    architecture = architecture_of(model)
+    card = accelerator("h100-sxm-80gb")
+    states = engine_settings(engine, version, 79.0, card).states
+    layout = cache_layout(architecture, 2.0, 2.0, 2.0, states=states)
+    tensors = [
+        (tensor, count)
+        for kind, count in architecture.kind_counts
+        for mixer in kind.mixers
+        for tensor in mixer.states
+        if tensor.recurrent
+    ]
+    recurrent = sum(tensor.elements * count for tensor, count in tensors if tensor.dtype)
+    past = sum(tensor.elements * count for tensor, count in tensors if not tensor.dtype)
+    assert layout.state_bytes == each * recurrent + 2 * past

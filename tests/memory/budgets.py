@@ -64,7 +64,7 @@ def budget_of(
             tp=parallelism.tp,
             last_layer=-(-architecture.layers // parallelism.pp),
             ignore_windows=not settings.windowed_cache,
-            state_dtype=settings.state_dtype,
+            states=settings.states,
         )
     return memory_budget(
         architecture,

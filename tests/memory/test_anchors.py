@@ -228,7 +228,7 @@ PRINTED = (
 def test_printed_tokens(row: Printed) -> None:
     model = architecture_of(row.model)
     settings = settings_of("vllm", row.version, 79.19, block_size=row.block)
-    layout = cache_layout(model, row.kv_bytes, row.kv_bytes, 2.0, tp=row.tp)
+    layout = cache_layout(model, row.kv_bytes, row.kv_bytes, 2.0, tp=row.tp, states=settings.states)
     pool = pool_layout(model, layout, settings)
     printed = engine_printed_tokens(pool, row.pool_gib * GIB, settings, row.max_model_len)
     assert printed == pytest.approx(row.tokens, rel=row.tolerance)
@@ -239,7 +239,7 @@ def test_a_hybrid_before_prefix_caching_of_states() -> None:
     # four groups; 973,760 tokens and 14.77 sequences of 262,144 printed.
     model = architecture_of("Qwen/Qwen3-Next-80B-A3B-Instruct")
     settings = settings_of("vllm", "0.11.1rc", 139.81, tp=2)
-    layout = cache_layout(model, 2.0, 2.0, 2.0, tp=2, state_dtype="bfloat16")
+    layout = cache_layout(model, 2.0, 2.0, 2.0, tp=2, states=settings.states)
     pool = pool_layout(model, layout, settings)
     assert pool.groups[0].block_tokens == 544
     assert 47_878_721_024 // pool.page_bytes == 7162
@@ -252,7 +252,7 @@ def test_state_of_a_quantised_hybrid() -> None:
     # Qwen3.5-122B-A10B on a Jetson Thor, vLLM 0.18 to 0.19, 8-bit cache: 467,712 tokens and 11.79 sequences printed.
     model = architecture_of("Qwen/Qwen3.5-122B-A10B")
     settings = settings_of("vllm", "0.19", 70.0)
-    pool = pool_layout(model, cache_layout(model, 1.0, 1.0, 2.0), settings)
+    pool = pool_layout(model, cache_layout(model, 1.0, 1.0, 2.0, states=settings.states), settings)
     assert engine_printed_tokens(pool, 21.43 * GIB, settings, 131072) == 467_712
     held = engine_concurrency(pool, 21.43 * GIB, settings, 131072)
     assert held == pytest.approx(11.79, abs=0.005)

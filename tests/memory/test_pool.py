@@ -47,7 +47,7 @@ def pools() -> list[tuple[str, PoolLayout, CacheLayout]]:
     found = []
     for model_name, model in MODELS.items():
         for engine_name, settings in ENGINES.items():
-            layout = cache_layout(model, 2.0, 2.0, 2.0, state_dtype=settings.state_dtype)
+            layout = cache_layout(model, 2.0, 2.0, 2.0, states=settings.states)
             pool = pool_layout(model, layout, settings)
             found.append((f"{model_name} {engine_name}", pool, layout))
     return found

@@ -120,7 +120,7 @@ def test_caches_of_the_groups_sum_to_the_models(model: str, engine: str) -> None
             deployment.kv.value_bytes,
             deployment.compute_bytes,
             ignore_windows=not deployment.settings.windowed_cache,
-            state_dtype=deployment.settings.state_dtype,
+            states=deployment.settings.states,
         )
         total = total + group_cache_bytes(layouts, tokens)
     np.testing.assert_allclose(total, cache_bytes(deployment.model_layout, tokens), rtol=1e-12)

@@ -107,6 +107,12 @@ def quantization_of(keys: Keys) -> dict[str, Any] | None:
     return {**beside, **section.config}
 
 
+def _state_dtype(keys: Keys) -> str | None:
+    """The type that a configuration states for recurrent state; None for none, or what engines take for none."""
+    stated = keys.text("mamba_ssm_dtype", "mamba_ssm_cache_dtype", default="auto")
+    return stated if stated in ("float32", "bfloat16", "float16") else None
+
+
 def is_headless(keys: Keys) -> bool:
     """Whether the checkpoint has no projection to logits: `architectures` names base models or classifiers only."""
     names = keys.texts("architectures") or ()
@@ -177,6 +183,7 @@ def assemble(
         has_head=has_head,
         mtp=mtp,
         quantization=quantization_of(keys),
+        state_dtype=_state_dtype(keys),
         modality=modality,
         notes=notes if stated else (*notes, "dtype_assumed"),
     )

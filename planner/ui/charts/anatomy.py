@@ -260,7 +260,7 @@ def _caches(deployment: Deployment, tokens: Array) -> dict[int, Array]:
             deployment.kv.value_bytes,
             deployment.compute_bytes,
             ignore_windows=not deployment.settings.windowed_cache,
-            state_dtype=deployment.settings.state_dtype,
+            states=deployment.settings.states,
         )
         held = np.asarray(group_cache_bytes(layouts, tokens), dtype=np.float64) + 0.0 * tokens
         if held[-1] > 0.0:
