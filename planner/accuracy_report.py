@@ -14,6 +14,7 @@ from planner.measure.accuracy import (
     TARGETS,
     Point,
     Summary,
+    against_targets,
     by,
     cause,
     corner,
@@ -167,7 +168,7 @@ def accuracy_markdown(language: str = "en") -> str:
     lines += ["", prose("how_to_read"), "", f"## {say('missed_title')}", ""]
     missed = []
     for name, one in families.items():
-        for which, got, target in _against(name, one):
+        for which, got, target in against_targets(name, one):
             if got > target:
                 sentence = say(
                     "missed",
@@ -207,17 +208,6 @@ def _wrapped(sentence: str) -> str:
     return fill(
         sentence, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
-
-
-def _against(name: str, one: Summary) -> list[tuple[str, float, float]]:
-    target = TARGETS.get(name)
-    if not target:
-        return []
-    found = [("in_sample", one.median, target[0])]
-    held = one.held.get(fold_of(name))
-    if target[1] is not None and held is not None:
-        found.append(("held_out", held, target[1]))
-    return found
 
 
 def _corners(found: Sequence[Point], language: str) -> list[str]:

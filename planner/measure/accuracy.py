@@ -214,6 +214,18 @@ def fold_of(family: str) -> str:
     return FOLD.get(family, "model")
 
 
+def against_targets(family: str, one: Summary) -> list[tuple[str, float, float]]:
+    """Median errors that a target was set for, as what ("in_sample", "held_out"), error and target (fractions)."""
+    target = TARGETS.get(family)
+    if not target:
+        return []
+    found = [("in_sample", one.median, target[0])]
+    held = one.held.get(fold_of(family))
+    if target[1] is not None and held is not None:
+        found.append(("held_out", held, target[1]))
+    return found
+
+
 def held_coverage(group: Sequence[Point]) -> float | None:
     """Part of held-out rows inside a range from the rows of other models (llama.cpp: of other cards).
 

@@ -28,7 +28,7 @@ LANGUAGE_NAMES = {"en": "English", "es": "Español"}
 
 def pages() -> list[StreamlitPage]:
     """Every page, ready for `st.navigation`; the first is the one that a bare address opens."""
-    return [
+    found = [
         st.Page(
             _guarded(entry),
             title=state.plain(f"nav.{entry.path}"),
@@ -38,6 +38,8 @@ def pages() -> list[StreamlitPage]:
         )
         for number, entry in enumerate(PAGES)
     ]
+    widgets.know_pages(found)
+    return found
 
 
 def _guarded(entry: PageEntry) -> Callable[[], None]:
@@ -45,16 +47,19 @@ def _guarded(entry: PageEntry) -> Callable[[], None]:
 
     def page() -> None:
         wrong = state.problems()
-        for field, error in wrong.items():
-            widgets.refusal(error, field)
-        if wrong:
+        if wrong and not entry.draw_without:
+            for field, error in wrong.items():
+                widgets.refusal(error, field)
             return
         with guarded(entry.path):
-            answer = state.answer()
+            answer = None if wrong else state.answer()
             try:
-                if not isinstance(answer, Evaluation):
+                if isinstance(answer, Evaluation):
+                    entry.draw(answer)
+                elif entry.draw_without:
+                    entry.draw_without()
+                elif answer:
                     raise answer
-                entry.draw(answer)
             except PlannerError as refusal:
                 widgets.refusal(refusal)
 

@@ -40,7 +40,7 @@ SHEET = """
 .st-key-top {
   border-bottom: 1px solid var(--hr-line); padding-bottom: .45rem; margin-bottom: .35rem;
 }
-.st-key-top [data-testid="stPageLink"] a { padding: .3rem .7rem; border-radius: .4rem; }
+.st-key-top [data-testid="stPageLink"] a { padding: .3rem .5rem; border-radius: .4rem; }
 .st-key-top [data-testid="stPageLink"] p { font-weight: 600; font-size: 1rem; }
 .st-key-presets [data-testid="stMarkdownContainer"] p { font-size: .8125rem; }
 .st-key-presets button { min-height: 1.9rem; padding: .15rem .65rem; }
@@ -132,6 +132,7 @@ SHEET = """
 }
 .hr-keys > span { display: inline-flex; align-items: center; gap: .4rem; }
 .hr-keys .hr-key { width: .8rem; height: .8rem; border-radius: .15rem; }
+.hr-sign { font-size: .95rem; line-height: 1; }
 .hr-over { color: var(--hr-red); font-weight: 600; }
 
 /* Dials: a sentence and a thin meter each. */
@@ -174,6 +175,10 @@ SHEET = """
 .hr-table td.hr-wrap, .hr-table th.hr-wrap {
   white-space: normal; text-align: left; min-width: 12rem;
 }
+.hr-table:has(td:first-child.hr-wrap) td { vertical-align: top; }
+.hr-whole .hr-scroll { max-height: none; }
+.hr-stack { display: grid; gap: .6rem; }
+.hr-stack > * { min-width: 0; }
 .hr-notes { display: grid; gap: .5rem; }
 .hr-note { display: grid; grid-template-columns: 1.3rem 1fr; gap: .35rem; font-size: .9375rem; }
 .hr-note > span { min-width: 0; overflow-wrap: anywhere; }
@@ -209,8 +214,14 @@ SHEET = """
   padding: 1rem 1.2rem; background: var(--hr-panel);
 }
 
+/* Where the names of the pages have no room for pictures. */
+@media (max-width: 1400px) {
+  .st-key-nav [data-testid="stPageLink"] [data-testid="stIconMaterial"] { display: none; }
+}
+
 /* Telephones. */
 @media (max-width: 640px) {
+  .hr-whole .hr-table td:first-child { white-space: normal; min-width: 8rem; }
   [data-testid="stMainBlockContainer"] {
     padding-left: 1rem; padding-right: 1rem; padding-top: 2.6rem;
   }

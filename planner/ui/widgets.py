@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
 from planner.errors import Note, PlannerError
 from planner.evaluation import Evaluation
@@ -112,6 +114,25 @@ def side_by_side() -> Any:
     return st.grid(2, min_column_width=340, gap=("medium", "medium"))
 
 
+# The pages of this run, by the last part of their address: each run has a context of its own.
+_pages: ContextVar[Mapping[str, StreamlitPage]] = ContextVar("pages")
+
+
+def know_pages(pages: Iterable[StreamlitPage]) -> None:
+    """Tells `page_link` where it can lead to."""
+    _pages.set({page.url_path: page for page in pages})
+
+
+def page_link(path: str, label: str) -> None:
+    """A link to another page that takes the scenario along; `label` is Markdown."""
+    st.page_link(
+        _pages.get()[path],
+        label=label,
+        icon=":material/arrow_forward:",
+        query_params=state.query(),
+    )
+
+
 # --- Figures ---------------------------------------------------------------------------------------------------------
 
 
@@ -185,19 +206,33 @@ def figure(
 
 def notes(found: Iterable[Note], kind: str) -> None:
     """Notes one under another: `kind` is "warn" or "info"."""
+    draw(notes_html(map(note_html, found), kind))
+
+
+def notes_html(sentences: Iterable[str], kind: str) -> str:
+    """Sentences (HTML) one under another, each with the mark of its kind."""
     mark = {"warn": "!", "info": "·"}[kind]
     items = "".join(
-        f'<div class="hr-note hr-{kind}"><b aria-hidden="true">{mark}</b><span>{note_html(note)}</span></div>'
-        for note in found
+        f'<div class="hr-note hr-{kind}"><b aria-hidden="true">{mark}</b><span>{sentence}</span></div>'
+        for sentence in sentences
     )
-    draw(f'<div class="hr-notes">{items}</div>')
+    return f'<div class="hr-notes">{items}</div>'
 
 
-def table_html(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells are HTML, the first column names the row."""
-    columns = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+def table_html(
+    caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], wrap: Collection[int] = ()
+) -> str:
+    """A table; cells are HTML, the first column names the row.
+
+    Args:
+        wrap: columns of prose, which may take several lines.
+    """
+    classes = [' class="hr-wrap"' if number in wrap else "" for number in range(len(head))]
+    columns = "".join(
+        f'<th scope="col"{given}>{cell}</th>' for given, cell in zip(classes, head, strict=True)
+    )
     body = "".join(
-        f"<tr><td>{row[0]}</td>{''.join(f'<td>{cell}</td>' for cell in row[1:])}</tr>"
+        f"<tr>{''.join(f'<td{given}>{cell}</td>' for given, cell in zip(classes, row, strict=True))}</tr>"
         for row in rows
     )
     return (

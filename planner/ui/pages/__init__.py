@@ -6,16 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.evaluation import Evaluation
-from planner.ui.pages import compare, fit, model, speed
+from planner.ui.pages import accuracy, compare, fit, model, speed
 
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """A page: path in the address, icon, and what draws it. Its name is `nav.<path>`."""
+    """A page: path in the address, icon, and what draws it. Its name is `nav.<path>`.
+
+    Attributes:
+        draw_without: what draws it where the scenario has no answer; None: the reason for that stands in its place.
+    """
 
     path: str
     icon: str
     draw: Callable[[Evaluation], None]
+    draw_without: Callable[[], None] | None = None
 
 
 PAGES = (
@@ -23,4 +28,5 @@ PAGES = (
     PageEntry("speed", ":material/speed:", speed.draw_page),
     PageEntry("compare", ":material/compare_arrows:", compare.draw_page),
     PageEntry("model", ":material/schema:", model.draw_page),
+    PageEntry("accuracy", ":material/target:", accuracy.draw_page, accuracy.draw_without),
 )

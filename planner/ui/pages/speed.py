@@ -11,7 +11,7 @@ from planner.ui.charts.base import draw_chart
 from planner.ui.charts.batch import batch_charts
 from planner.ui.charts.curves import decode_chart, ttft_chart
 from planner.ui.charts.parts import parts_chart, roofline_chart
-from planner.ui.widgets import cards, draw, figure, h, notes, side_by_side, t
+from planner.ui.widgets import cards, draw, figure, h, notes, page_link, side_by_side, t
 
 WORDS_PER_TOKEN = 0.75
 READING_WORDS_PER_S = 4.5  # about 270 words a minute
@@ -21,6 +21,7 @@ def draw_page(evaluation: Evaluation) -> None:
     decodes = evaluation.speed.tpot_s is not None
     headline(evaluation)
     four_questions(evaluation)
+    page_link("accuracy", t("accuracy.link"))
     if decodes:
         st.subheader(t("speed.curves_title"), anchor="prompt")
         with side_by_side():

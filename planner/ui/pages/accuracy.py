@@ -1,0 +1,255 @@
+"""Accuracy: how far predictions lie from published measurements, where we are weak, and what that rests on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from planner.catalog.accelerators import Accelerator, accelerator
+from planner.catalog.calibration_constants import accelerator_class
+from planner.evaluation import Evaluation
+from planner.measure.accuracy import Point, Summary, against_targets, by
+from planner.ui.accuracy_data import (
+    Record,
+    class_cards,
+    class_name,
+    engine_of,
+    engines,
+    quantities,
+    record,
+    selected,
+)
+from planner.ui.accuracy_tables import (
+    families_table,
+    family_name,
+    left_out_table,
+    own_table,
+    sources_table,
+    worst_table,
+)
+from planner.ui.charts.accuracy import COLOURS, held_chart, scatter_chart
+from planner.ui.charts.base import draw_chart
+from planner.ui.state import language, plain
+from planner.ui.widgets import draw, h, notes_html, shown, side_by_side, t
+
+MOST_NAMED = 3  # families that the first lines name
+UNSURE = 0.25  # median error from which a family without a target counts as weak
+INTENDED = 0.80  # part of the measurements that ranges are meant to hold
+TOO_FEW = 0.70  # part of them below which ranges plainly don't
+ANY = ""  # of a select: no restriction
+
+
+def draw_page(evaluation: Evaluation) -> None:
+    deployment = evaluation.deployment
+    draw_record(deployment.engine, accelerator(deployment.accelerator))
+
+
+def draw_without() -> None:
+    """The page where the scenario has no answer: the record doesn't depend on it."""
+    draw_record(ANY, None)
+
+
+def draw_record(engine: str, card: Accelerator | None) -> None:
+    with st.spinner(plain("accuracy.working")):
+        found = record()
+    headline(found)
+    st.subheader(t("accuracy.yours_title"), anchor="yours")
+    chosen = yours(engine, card)
+    st.subheader(t("accuracy.scatter_title"), anchor="scatter")
+    charts(found, chosen)
+    st.subheader(t("accuracy.families_title"), anchor="families")
+    families(found)
+    st.subheader(t("accuracy.worst_title"), anchor="worst")
+    stack(h("accuracy.worst_about"), worst_table(found))
+    st.subheader(t("accuracy.more_title"), anchor="more")
+    with st.expander(t("accuracy.left_out_title"), key="accuracy-left-out"):
+        stack(h("accuracy.left_out_about"), left_out_table(found))
+    with st.expander(t("accuracy.sources_title"), key="accuracy-sources"):
+        stack(h("accuracy.sources_about"), sources_table(found))
+
+
+def stack(about: str, *parts: str, whole: bool = False) -> None:
+    """How to read something, and under it the thing itself (HTML); `whole` shows a table at its full height."""
+    more = " hr-whole" if whole else ""
+    draw(f'<div class="hr-stack{more}"><p class="hr-about">{about}</p>{"".join(parts)}</div>')
+
+
+# --- In words --------------------------------------------------------------------------------------------------------
+
+
+def headline(found: Record) -> None:
+    """How far predictions are from measurements, and where they are worst."""
+    one, best = found.overall, min(found.families, key=lambda name: found.families[name].median)
+    lead = h(
+        "accuracy.lead",
+        figures=one.rows,
+        median=one.median,
+        coverage=one.coverage,
+        intended=INTENDED,
+    )
+    says = [h("accuracy.best", family=family_name(best), median=found.families[best].median)]
+    if weak := weakest(found.families):
+        says.append(h("accuracy.weakest", families=_named(found, weak, "median")))
+    if narrow := too_narrow(found.families):
+        says.append(h("accuracy.too_narrow", families=_named(found, narrow, "coverage")))
+    says.append(h("accuracy.runs", runs=found.runs))
+    draw(
+        '<div class="hr-verdict hr-plain hr-single" role="status">'
+        f'<span class="hr-lead">{lead}</span><div class="hr-more">{"<br>".join(says)}</div></div>'
+    )
+
+
+def weakest(families: Mapping[str, Summary]) -> list[str]:
+    """Families that miss a target, or without one are far off, the worst first."""
+    weak = []
+    for name, one in families.items():
+        against = against_targets(name, one)
+        if any(got > target for _, got, target in against) or (not against and one.median > UNSURE):
+            weak.append(name)
+    return sorted(weak, key=lambda name: -families[name].median)
+
+
+def too_narrow(families: Mapping[str, Summary]) -> list[str]:
+    """Families whose ranges hold far fewer measurements than they are meant to, the worst first."""
+    narrow = [name for name, one in families.items() if one.coverage < TOO_FEW]
+    return sorted(narrow, key=lambda name: families[name].coverage)
+
+
+def _named(found: Record, names: list[str], figure: str) -> str:
+    """The first of some families, each with its figure."""
+    return "; ".join(
+        f"{family_name(name)} ({shown(getattr(found.families[name], figure), 'percent')})"
+        for name in names[:MOST_NAMED]
+    )
+
+
+# --- What is known of the scenario's engine and card -----------------------------------------------------------------
+
+
+def yours(engine: str, card: Accelerator | None) -> list[Point]:
+    """An engine and a class of accelerators to look at, the scenario's at first, and the errors there.
+
+    Returns:
+        Their figures; all where nothing was chosen.
+    """
+    spoken = language()
+    group = accelerator_class(card).name if card else ANY
+    own_engine = engine if engine in engines() else ANY
+    own_group = group if group in class_cards() else ANY
+    met = bool(selected(own_engine, own_group))
+    if not met:
+        own_group = ANY
+    start = f"{engine}-{group}"  # another scenario begins with its own again
+    with side_by_side():
+        chosen_engine = st.selectbox(
+            t("accuracy.engine"),
+            [ANY, *engines()],
+            index=[ANY, *engines()].index(own_engine),
+            format_func=lambda id_: engines()[id_] if id_ else plain("accuracy.any_engine"),
+            key=f"accuracy-engine-{start}",
+            persist_state="session",
+        )
+        chosen_group = st.selectbox(
+            t("accuracy.card"),
+            [ANY, *class_cards()],
+            index=[ANY, *class_cards()].index(own_group),
+            format_func=lambda id_: class_name(id_, spoken) if id_ else plain("accuracy.any_card"),
+            key=f"accuracy-class-{start}",
+            persist_state="session",
+        )
+    chosen = selected(chosen_engine, chosen_group)
+    where = {
+        "engine": engines()[chosen_engine] if chosen_engine else plain("accuracy.any_engine"),
+        "card": class_name(chosen_group, spoken) if chosen_group else plain("accuracy.any_card"),
+    }
+    if card and chosen_group == group:
+        where["card"] = plain("accuracy.cards_like", card=card.name)
+    says = []
+    if card and not (engine in engines() and group in class_cards() and selected(engine, group)):
+        says.append(h("accuracy.yours_unmet", card=card.name))
+    if not chosen:
+        says.append(h("accuracy.yours_none", **where))
+        draw(f"<p>{' '.join(says)}</p>")
+        return list(record().points)
+    one = by(chosen, lambda _: "")[""]
+    key = "accuracy.yours" if one.rows > 1 else "accuracy.yours_one"
+    says.append(h(key, **where, figures=one.rows, median=one.median, coverage=one.coverage))
+    draw(f'<div class="hr-stack"><p>{" ".join(says)}</p>{own_table(chosen)}</div>')
+    return chosen
+
+
+# --- Charts ----------------------------------------------------------------------------------------------------------
+
+
+def charts(found: Record, chosen: list[Point]) -> None:
+    """Predicted against measured for one family, and what it costs that something was never measured."""
+    some = len(chosen) < len(found.points)
+    counted = by(chosen, lambda one: one.family)
+    largest = max(counted, key=lambda name: counted[name].rows)
+    names = list(found.families)
+    with st.container(key="accuracy-choices", horizontal=True, vertical_alignment="bottom"):
+        family = st.selectbox(
+            t("accuracy.column.family"),
+            names,
+            index=names.index(largest),
+            format_func=family_name,
+            key=f"accuracy-family-{largest}",
+            width=420,
+            persist_state="session",
+        )
+        several = len({engine_of(one) for one in found.points if one.family == family}) > 1
+        colour = _choice("colour", COLOURS, COLOURS[0 if several else 1], f"{several}")
+        measured = quantities(family)
+        own = Counter(one.quantity for one in chosen if one.family == family)
+        first = max(measured, key=lambda name: own[name])
+        quantity = (
+            _choice("quantity", measured, first, f"{family}-{first}") if measured[1:] else first
+        )
+    marked = [one for one in chosen if one.family == family and one.quantity == quantity]
+    with side_by_side():
+        draw_chart(scatter_chart(family, quantity, colour, marked if some and marked else None))
+        draw_chart(held_chart(found.families, family))
+
+
+def _choice(name: str, options: Sequence[str], first: str, start: str) -> str:
+    """One of a few, side by side; where `start` differs, it begins with `first` again."""
+    chosen = st.segmented_control(
+        t(f"accuracy.{name}"),
+        options,
+        format_func=lambda option: plain(f"accuracy.{name}.{option}"),
+        default=first,
+        required=True,
+        key=f"accuracy-{name}-{start}",
+        persist_state="session",
+    )
+    return str(chosen)
+
+
+# --- Families --------------------------------------------------------------------------------------------------------
+
+
+def families(found: Record) -> None:
+    """The errors of every family, and why a target is missed where one is."""
+    missed = [
+        (name, what, got, target)
+        for name, one in found.families.items()
+        for what, got, target in against_targets(name, one)
+        if got > target
+    ]
+    items = [
+        h(
+            "accuracy.missed",
+            family=family_name(name),
+            what=plain(f"accuracy.missed_{what}"),
+            error=shown(got, "percent"),
+            target=shown(target, "percent"),
+        )
+        + " "
+        + h(f"accuracy.why.{name}")
+        for name, what, got, target in missed
+    ]
+    missed_title = f"<b>{h('accuracy.missed_title')}</b>"
+    reasons = missed_title + notes_html(items, "warn") if items else h("accuracy.all_met")
+    stack(h("accuracy.how_to_read"), families_table(found), reasons, whole=True)

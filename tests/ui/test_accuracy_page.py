@@ -1,0 +1,278 @@
+"""The accuracy page in both languages: the same figures as the report, what it says plainly, and where it starts."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from plotly.graph_objects import Figure
+from streamlit.testing.v1 import AppTest
+
+from planner.accuracy_report import accuracy_json
+from planner.measure.accuracy import TARGETS, cause
+from planner.ui.accuracy_data import (
+    class_cards,
+    engines,
+    hovers,
+    kind_of,
+    points_of,
+    quantities,
+    record,
+    selected,
+)
+from planner.ui.charts.accuracy import COLOURS, held_chart, scatter_chart
+from planner.ui.locale import LANGUAGES, catalogue, text
+from planner.ui.locale.numbers import format_value
+from planner.ui.pages.accuracy import too_narrow, weakest
+from tests.ui.driver import charts, clean, markup, open_app, words
+
+H100 = {
+    "v": "1",
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "gpu": "h100-sxm-80gb",
+    "engine": "vllm",
+}
+FAMILIES = tuple(record().families)
+
+
+def table(app: AppTest, title: str) -> list[list[str]]:
+    """The cells of the table under a title, row by row, as text."""
+    body = re.search(rf"<caption>{re.escape(title)}</caption>(.*?)</table>", markup(app), re.DOTALL)
+    assert body, title
+    rows = re.findall(r"<tr>(.*?)</tr>", body[1], re.DOTALL)
+    return [
+        [re.sub(r"<[^>]+>", " ", cell).strip() for cell in re.findall(r"<td.*?>(.*?)</td>", row)]
+        for row in rows[1:]
+    ]
+
+
+def widget(app: AppTest, kind: str, start: str) -> Any:
+    return next(found for found in app.get(kind) if (found.key or "").startswith(start))
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    return accuracy_json()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_page_shows_the_figures_of_the_report(language: str, report: dict[str, Any]) -> None:
+    app = open_app("accuracy", locale=language)
+    clean(app)
+    shown = {row[0]: row for row in table(app, text("accuracy.families_title", language))}
+    assert len(shown) == len(report["families"])
+    for name, one in report["families"].items():
+        row = shown[text(f"accuracy.family.{name}", language)]
+        figures = (one["median_error_fraction"], one["p90_error_fraction"])
+        assert row[1] == format_value(one["rows"], "count", language)
+        assert row[2:4] == [format_value(value, "percent", language) for value in figures]
+        bias = format_value(one["bias_fraction"], "percent", language)
+        assert row[4].removeprefix("+") == bias
+        assert row[5] == format_value(one["coverage_fraction"], "percent", language)
+        held = one["held_out_coverage_fraction"]
+        assert row[7] == ("–" if held is None else format_value(held, "percent", language))
+        if target := one["target_fraction"]:
+            missed = one["median_error_fraction"] > target[0]
+            assert ("✕" if missed else "✓") in row[8]
+        else:
+            assert row[8:] == ["–", "–"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_worst_rows_are_those_of_the_report(language: str, report: dict[str, Any]) -> None:
+    app = open_app("accuracy", locale=language)
+    rows = table(app, text("accuracy.worst_title", language))
+    assert len(rows) == len(report["worst"]) == 20
+    for row, one in zip(rows, report["worst"], strict=True):
+        kind = kind_of(one["quantity"])
+        assert one["model"] in row[0]
+        assert row[1:3] == [
+            format_value(one[side], kind, language) for side in ("measured", "predicted")
+        ]
+        assert text(f"accuracy.cause.{one['cause']}", language) in row[4]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_first_line_says_how_far_off_and_then_where_we_are_weak(language: str) -> None:
+    app = open_app("accuracy", locale=language)
+    verdict = re.search(r'<div class="hr-verdict.*?</div></div>', markup(app), re.DOTALL)
+    assert verdict
+    one = record().overall
+    for value, kind in ((one.rows, "count"), (one.median, "percent"), (one.coverage, "percent")):
+        assert format_value(value, kind, language) in verdict[0]
+    assert text(f"accuracy.family.{weakest(record().families)[0]}", language) in verdict[0]
+
+
+def test_a_missed_target_makes_a_family_weak_and_so_does_a_large_error_without_one() -> None:
+    families = record().families
+    weak = weakest(families)
+    for name, one in families.items():
+        if name in TARGETS and one.median > TARGETS[name][0]:
+            assert name in weak
+        if name not in TARGETS:
+            assert (name in weak) == (one.median > 0.25)
+    assert [families[name].median for name in weak] == sorted(
+        (families[name].median for name in weak), reverse=True
+    )
+    assert all(families[name].coverage < 0.7 for name in too_narrow(families))
+
+
+def test_every_family_quantity_and_cause_has_a_name() -> None:
+    for language in LANGUAGES:
+        known = catalogue(language)
+        for one in record().points:
+            assert f"accuracy.family.{one.family}" in known
+            assert f"accuracy.quantity.{one.quantity}" in known
+            assert f"accuracy.cause.{cause(one)}" in known
+            assert kind_of(one.quantity) != "number"
+        for one in record().families.values():
+            assert {f"accuracy.left_out.{fold}" for fold in one.held} <= known.keys()
+        assert {f"accuracy.why.{name}" for name in TARGETS} <= known.keys()
+
+
+# --- The scenario's own engine and card ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_it_begins_with_the_scenarios_engine_and_card(language: str) -> None:
+    app = open_app("accuracy", lang=language, **H100)
+    assert widget(app, "selectbox", "accuracy-engine").value == "vllm"
+    assert widget(app, "selectbox", "accuracy-class").value == "hopper"
+    mine = selected("vllm", "hopper")
+    rows = table(app, text("accuracy.yours_title", language))
+    counts = [int(re.sub(r"\D", "", row[1])) for row in rows]
+    assert sum(counts) == len(mine) > 100
+    assert format_value(len(mine), "count", language) in words(app)
+
+
+def test_a_card_that_was_not_measured_with_the_engine_is_said_to_be_unknown() -> None:
+    card, engine = "gaudi-2", "vllm"
+    app = open_app(
+        "accuracy", v="1", model="meta-llama/Llama-3.1-8B-Instruct", gpu=card, engine=engine
+    )
+    clean(app)
+    assert widget(app, "selectbox", "accuracy-class").value == ""
+    assert "carried over from other cards" in words(app)
+
+
+def test_choosing_any_engine_and_any_card_takes_everything() -> None:
+    app = open_app("accuracy", **H100)
+    widget(app, "selectbox", "accuracy-engine").set_value("")
+    widget(app, "selectbox", "accuracy-class").set_value("").run()
+    clean(app)
+    rows = table(app, text("accuracy.yours_title", "en"))
+    assert len(rows) == len(record().families)
+
+
+def test_a_scenario_without_an_answer_leaves_the_record_standing() -> None:
+    for query in (
+        {"v": "1", "gpu": "no-such-card"},
+        {"v": "1", "model": "gpt2", "gpu": "apple-m2", "engine": "tensorrt-llm"},
+    ):
+        app = open_app("accuracy", **query)
+        clean(app)
+        assert table(app, text("accuracy.families_title", "en"))
+        assert widget(app, "selectbox", "accuracy-engine").value == ""
+
+
+# --- Charts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_scatter_holds_every_figure_of_a_family_once(family: str, colour: str) -> None:
+    for quantity in quantities(family):
+        found = points_of(family, quantity)
+        chart = scatter_chart(family, quantity, colour, None)
+        assert Figure(chart.figure).data  # plotly's own check, which the page leaves out
+        drawn = [trace for trace in chart.figure["data"] if trace["mode"] == "markers"]
+        places = {(x, y) for trace in drawn for x, y in zip(trace["x"], trace["y"], strict=True)}
+        assert places == {(one.measured, one.mid) for one in found}
+        assert sum(len(trace["x"]) for trace in drawn) == len(found)
+        looks = [(trace["marker"]["symbol"], trace["marker"]["color"]) for trace in drawn]
+        assert len({symbol for symbol, _ in looks}) == len({hue for _, hue in looks}) == len(looks)
+        x, y = (chart.figure["layout"][name]["range"] for name in ("xaxis", "yaxis"))
+        assert x == y
+        assert len(list(chart.rows())) == len(found)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_half_of_the_points_lie_in_the_band(family: str) -> None:
+    """The band is drawn from the median error: at the edge of the chart it may be cut off."""
+    (quantity, *_) = quantities(family)
+    found = points_of(family, quantity)
+    band = scatter_chart(family, quantity, "engine", None).figure["data"][0]
+    (x0, x1, *_), (y0, *_) = band["x"], band["y"]
+    above = max(y0 / x0, band["y"][1] / x1)
+    below = min(band["y"][3] / band["x"][3], band["y"][4] / band["x"][4])
+    inside = sum(
+        below * (1 - 1e-9) <= one.mid / one.measured <= above * (1 + 1e-9) for one in found
+    )
+    assert inside >= len(found) / 2 - 1
+
+
+def test_points_of_other_engines_fade() -> None:
+    mine = [one for one in selected("vllm", "") if one.family == "serving.tpot.dense"]
+    chart = scatter_chart("serving.tpot.dense", "tpot_s", "engine", mine)
+    drawn = [trace for trace in chart.figure["data"] if trace["mode"] == "markers"]
+    full = sum(value > 0.5 for trace in drawn for value in trace["marker"]["opacity"])
+    assert full == len(mine) < len(points_of("serving.tpot.dense", "tpot_s"))
+
+
+def test_the_dots_are_the_held_out_errors(report: dict[str, Any]) -> None:
+    chart = held_chart(record().families, FAMILIES[0])
+    assert Figure(chart.figure).data
+    rows = {row[0]: row[1:] for row in chart.rows()}
+    folds = chart.head[2:]
+    for name, one in report["families"].items():
+        row = rows[text(f"accuracy.family.{name}", "en")]
+        said = dict(zip(folds, row[1:], strict=True))
+        for fold, value in one["held_out_median_error_fraction"].items():
+            assert said[text(f"accuracy.left_out.{fold}", "en")] == format_value(
+                value, "percent", "en"
+            )
+        assert sum(cell != "–" for cell in row) == 1 + len(one["held_out_median_error_fraction"])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_point_says_its_run_its_figures_and_its_source(language: str) -> None:
+    for said in hovers("serving.tpot.dense", "tpot_s", language):
+        lines = said.split("<br>")
+        assert len(lines) == 6
+        assert " · " in lines[0]
+        assert re.search(r"\d", lines[3])
+        assert lines[5]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_charts_can_be_heard_and_their_numbers_opened(language: str) -> None:
+    app = open_app("accuracy", locale=language, theme="dark")
+    drawn = charts(app)
+    assert len(drawn) == 2
+    assert all(len(chart.alt) > 15 and "<" not in chart.alt for chart in drawn)
+    tables = [box for box in app.expander if box.label == text("chart.table", language)]
+    assert len(tables) == 2
+    for chart in drawn:
+        layout = json.loads(chart.spec)["layout"]
+        assert layout["xaxis"]["title"]["text"]
+
+
+def test_the_select_of_classes_names_cards_that_were_measured() -> None:
+    for cards in class_cards().values():
+        assert cards
+    assert set(engines()) == {one.run.deployment.engine.id for one in record().points}
+
+
+def test_links_lead_to_public_addresses() -> None:
+    found = re.findall(r'href="([^"]+)"', markup(open_app("accuracy")))
+    assert len(found) > 20
+    assert all(address.startswith("https://") for address in found)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_speed_page_leads_here(language: str) -> None:
+    app = open_app("speed", locale=language)
+    labels = [link.proto.label for link in app.get("page_link")]
+    assert text("accuracy.link", language) in labels
