@@ -1,4 +1,4 @@
-"""The command line: `python -m planner estimate|batch|fit|models|gpus|accuracy|calibrate`.
+"""The command line: `python -m planner estimate|batch|fit|measure|models|gpus|accuracy|calibrate`.
 
 Exit code 0: answered (of `batch`: also with refused rows, which carry their error); 1: refused, with the reason;
 2: wrong usage.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from planner.catalog.search import Kind
+from planner.cli_measure import print_json as _print_json
+from planner.cli_measure import run_measure
 from planner.cli_parser import INTEGERS, REALS, TEXTS, build_parser
 from planner.errors import InvalidConfig, InvalidInput, Note, PlannerError
 from planner.ui.locale import pick_language, say_error, say_note
@@ -83,12 +84,6 @@ def scenario_values(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.include_mtp:
         values["include_mtp"] = True
     return values
-
-
-def _print_json(data: Any) -> None:
-    # A terminal or file that can't show every letter gets them as escapes, which are JSON too.
-    ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in {"utf8", "utf16"}
-    print(json.dumps(data, indent=2, ensure_ascii=ascii_only, default=str))
 
 
 def run_estimate(arguments: argparse.Namespace, language: str) -> int:
@@ -239,6 +234,7 @@ VERBS = {
     "estimate": run_estimate,
     "batch": run_batch,
     "fit": run_fit,
+    "measure": run_measure,
     "models": run_listing,
     "gpus": run_listing,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from planner.cli_measure import add_measure
 from planner.ui.locale import LANGUAGES
 
 INTEGERS = (
@@ -116,6 +117,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="also hold out models, accelerators and engines, and replace profiles/calibrations",
     )
+    add_measure(verb("measure", "Measure this machine, and compare with what is predicted."))
     for name, summary in (
         ("models", "Catalogue models, searched."),
         ("gpus", "Catalogue accelerators, searched."),

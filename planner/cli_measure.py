@@ -1,0 +1,91 @@
+"""The verb `measure`: what there is to measure here, and what else is measured or read under its name.
+
+What stands behind `measure` alone is in `_add_own` and `run_measure`. A verb of its own below it (`measure log FILE`)
+is one entry of SUB_VERBS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from planner.ui.locale import LANGUAGES
+
+Run = Callable[[argparse.Namespace, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class SubVerb:
+    """A verb below `measure`.
+
+    Attributes:
+        name, summary: as `--help` shows them.
+        add: puts its flags on its parser; `--json` and `--lang` are there already.
+        run: takes the parsed arguments and the language, and returns the exit code; a PlannerError is said by the
+            caller.
+    """
+
+    name: str
+    summary: str
+    add: Callable[[argparse.ArgumentParser], None]
+    run: Run
+
+
+SUB_VERBS: tuple[SubVerb, ...] = ()
+
+
+def print_json(data: Any) -> None:
+    """Data on standard output; a terminal or file that can't show every letter gets them as escapes."""
+    ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in {"utf8", "utf16"}
+    print(json.dumps(data, indent=2, ensure_ascii=ascii_only, default=str))
+
+
+def add_measure(parser: argparse.ArgumentParser) -> None:
+    """Puts the flags of `measure` and the verbs below it on its parser."""
+    _add_own(parser)
+    if not SUB_VERBS:
+        return
+    verbs = parser.add_subparsers(dest="measure_verb", required=False, metavar="VERB")
+    for one in SUB_VERBS:
+        sub = verbs.add_parser(one.name, help=one.summary, description=one.summary)
+        # Suppressed: a flag that stands before the verb isn't overwritten by the verb's default.
+        sub.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print JSON"
+        )
+        sub.add_argument(
+            "--lang", choices=LANGUAGES, default=argparse.SUPPRESS, help="language of sentences"
+        )
+        one.add(sub)
+
+
+def run_measure(arguments: argparse.Namespace, language: str) -> int:
+    """The `measure` verb, or the one below it that was named."""
+    wanted = getattr(arguments, "measure_verb", None)
+    for one in SUB_VERBS:
+        if one.name == wanted:
+            return one.run(arguments, language)
+    return _run_own(arguments, language)
+
+
+def _add_own(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="only say what there is to measure: devices, memory, clocks, links, who else is on them",
+    )
+
+
+def _run_own(arguments: argparse.Namespace, language: str) -> int:
+    from planner.measure.probe import probe, probe_json
+    from planner.measure_report import probe_text
+
+    found = probe()
+    if arguments.json:
+        print_json(probe_json(found))
+    else:
+        print(probe_text(found, language))
+    return 0

@@ -1,0 +1,249 @@
+"""What there is to measure here: NVIDIA's GPUs, those that torch reaches otherwise, and the processor.
+
+The processor is always there to be measured, and is always called what it is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from planner.catalog.accelerators import Accelerator, accelerator
+from planner.catalog.devices import DeviceKind
+from planner.errors import InvalidInput, PlannerError, UnknownItem
+from planner.measure.nvml import Gpu, Nvidia, nvidia
+from planner.measure.system import Processor, processor
+
+SAME_MEMORY_FRACTION = (
+    0.08  # totals of one card differ by driver, ECC and what the firmware holds back
+)
+GIB = 2.0**30
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Something that can be measured.
+
+    Attributes:
+        device: what torch calls it ("cuda:0", "cpu"); kind: how torch reaches it.
+        name: the driver's or the system's.
+        memory_total_bytes, memory_free_bytes: of the device, as the driver or the system says it (bytes).
+        accelerator: id in the catalogue where name and memory are an item's, else None.
+        uuid: the driver's, of an NVIDIA GPU.
+        is_cpu: figures from it are a processor's, not a GPU's.
+    """
+
+    device: str
+    kind: DeviceKind
+    name: str
+    memory_total_bytes: float | None
+    memory_free_bytes: float | None
+    accelerator: str | None = None
+    uuid: str | None = None
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.kind == "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What was found.
+
+    Attributes:
+        targets: what can be measured, the best first, the processor last.
+        torch: its version, or None where it isn't installed: then nothing can be measured yet.
+        asked_torch: GPUs other than NVIDIA's were looked for.
+    """
+
+    targets: tuple[Target, ...]
+    nvidia: Nvidia
+    processor: Processor
+    torch: str | None
+    transformers: str | None
+    asked_torch: bool
+    python: str
+    system: str
+
+
+def require_torch() -> None:
+    """Raises PlannerError `torch_missing` where torch or transformers isn't installed."""
+    missing = [name for name in ("torch", "transformers") if not _installed(name)]
+    if missing:
+        raise PlannerError("torch_missing", packages=missing, command="make measure-setup")
+
+
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _version(name: str) -> str | None:
+    if not _installed(name):
+        return None
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def catalogue_item(name: str, memory_total_bytes: float | None) -> Accelerator | None:
+    """The catalogue's accelerator with this name and this memory, or None: another size is another card.
+
+    Args:
+        memory_total_bytes: as the driver lists it (bytes).
+    """
+    if memory_total_bytes is None or "MIG" in name.split():
+        return None
+    size = round(memory_total_bytes / GIB)
+    for wanted in (name, f"{name} {size}GB"):
+        try:
+            found = accelerator(wanted)
+        except UnknownItem:
+            continue
+        stated = found.figures.get("memory_driver_bytes")
+        # A size on the box counts GiB, though it says GB, up to the 141 GB that are 141e9 bytes.
+        sizes = (
+            (stated.value,)
+            if stated
+            else (found.memory_sold_bytes, found.memory_sold_bytes / 1e9 * GIB)
+        )
+        if any(abs(memory_total_bytes / one - 1.0) <= SAME_MEMORY_FRACTION for one in sizes):
+            return found
+    return None
+
+
+def _nvidia_targets(gpu: Gpu, first: int) -> list[Target]:
+    """A GPU as torch sees it: whole, or its instances one by one, which nobody's data sheet describes."""
+    if gpu.mig:
+        return [
+            Target(f"cuda:{first + at}", "cuda", f"{gpu.name} MIG {size / GIB:.0f}GiB", size, None)
+            for at, size in enumerate(gpu.slices)
+        ]
+    item = catalogue_item(gpu.name, gpu.memory_total_bytes)
+    return [
+        Target(
+            f"cuda:{first}",
+            "cuda",
+            gpu.name,
+            gpu.memory_total_bytes,
+            gpu.state.memory_free_bytes,
+            item.id if item else None,
+            gpu.uuid or None,
+        )
+    ]
+
+
+def _torch_targets() -> list[Target]:
+    """GPUs of other makers, as torch finds them."""
+    import torch
+
+    found: list[Target] = []
+    if getattr(torch.version, "hip", None) and torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            about = torch.cuda.get_device_properties(index)
+            item = catalogue_item(about.name, float(about.total_memory))
+            found.append(
+                Target(
+                    f"cuda:{index}",
+                    "rocm",
+                    about.name,
+                    float(about.total_memory),
+                    float(torch.cuda.mem_get_info(index)[0]),
+                    item.id if item else None,
+                )
+            )
+    xpu = getattr(torch, "xpu", None)
+    if xpu is not None and xpu.is_available():
+        for index in range(xpu.device_count()):
+            about = xpu.get_device_properties(index)
+            item = catalogue_item(about.name, float(about.total_memory))
+            found.append(
+                Target(
+                    f"xpu:{index}",
+                    "xpu",
+                    about.name,
+                    float(about.total_memory),
+                    None,
+                    item.id if item else None,
+                )
+            )
+    if torch.backends.mps.is_available():
+        limit = float(torch.mps.recommended_max_memory())
+        found.append(Target("mps", "mps", f"{platform.processor() or 'Apple'} GPU", limit, None))
+    return found
+
+
+def probe(*, ask_torch: bool = True) -> Probe:
+    """What there is to measure on this machine.
+
+    Args:
+        ask_torch: where there is no NVIDIA GPU, also import torch, if it is there, to look for others (seconds).
+
+    Raises:
+        PlannerError: `gpu_lost`, where a GPU has fallen off its bus.
+    """
+    found, cpu = nvidia(), processor()
+    targets: list[Target] = []
+    for gpu in found.gpus:
+        targets += _nvidia_targets(gpu, len(targets))
+    asked = ask_torch and not targets and _installed("torch")
+    if asked:
+        targets += _torch_targets()
+    targets.append(
+        Target(
+            "cpu",
+            "cpu",
+            f"{cpu.name}, {cpu.cores} {'core' if cpu.cores == 1 else 'cores'}",
+            cpu.memory_total_bytes,
+            cpu.memory_free_bytes,
+        )
+    )
+    return Probe(
+        tuple(targets),
+        found,
+        cpu,
+        _version("torch"),
+        _version("transformers"),
+        asked,
+        platform.python_version(),
+        f"{platform.system()} {platform.release()}",
+    )
+
+
+def chosen_target(found: Probe, device: str | None) -> Target:
+    """The device that was asked for, else the first.
+
+    Raises:
+        InvalidInput: where it isn't there, naming those that are.
+    """
+    if device is None:
+        return found.targets[0]
+    wanted = f"{device}:0" if device in ("cuda", "xpu") else device
+    for target in found.targets:
+        if target.device == wanted:
+            return target
+    there = tuple(target.device for target in found.targets)
+    raise InvalidInput("device_not_here", field="device", given=device, there=there)
+
+
+def probe_json(found: Probe) -> dict[str, Any]:
+    """The probe as plain data: SI units, the unit at the end of each name."""
+    return {
+        "targets": [asdict(target) for target in found.targets],
+        "nvidia": asdict(found.nvidia),
+        "processor": asdict(found.processor),
+        "software": {
+            "torch": found.torch,
+            "transformers": found.transformers,
+            "python": found.python,
+            "system": found.system,
+        },
+        "asked_torch": found.asked_torch,
+    }
