@@ -82,3 +82,7 @@ class BadProfile(PlannerError):
 
 class Unreachable(PlannerError):
     """A network resource that didn't answer, isn't there, or isn't open to this user."""
+
+
+class Busy(PlannerError):
+    """Something that only one can do at a time, and another does."""
