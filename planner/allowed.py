@@ -5,8 +5,9 @@ from __future__ import annotations
 from planner.architecture.mixers import Attention, LatentAttention
 from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator
-from planner.catalog.engines import EngineProfile
+from planner.catalog.engines import EngineProfile, engine, engine_ids, runs_on
 from planner.catalog.formats import KVFormat, supported, weight_format
+from planner.catalog.served import Service, served_by
 from planner.errors import InvalidInput, Note, Unsupported
 from planner.memory.weights import StoredWeights
 from planner.scenario import Parallelism
@@ -69,6 +70,35 @@ def _divisors_near(heads: int, tp: int) -> tuple[int, ...]:
 def dominant_format(stored: StoredWeights) -> str:
     """The format that most bytes are in: the quantised one where there are several."""
     return next((name for name in stored.formats if name not in COMPUTE_BYTES), stored.formats[0])
+
+
+def served_notes(
+    chosen: EngineProfile, version: str | None, model_type: str, card: Accelerator
+) -> list[Note]:
+    """What to know about the engine and this type of model.
+
+    Raises:
+        Unsupported: where the engine doesn't serve it, naming in `nearest` those that do and run on the accelerator:
+            first those that list it.
+    """
+    lists = served_by(chosen.id)
+    found = lists.of(model_type, version or chosen.newest)
+    if found is Service.LISTED:
+        return []
+    if found is Service.UNLISTED:
+        code = "model_unlisted_otherwise" if lists.otherwise else "model_unlisted"
+        values: dict[str, object] = {"engine": chosen.name, "model_type": model_type}
+        return [Note(code, values | {"otherwise": lists.otherwise} if lists.otherwise else values)]
+    able = [name for name in engine_ids() if runs_on(name, card)]
+    said = {name: served_by(name).of(model_type, engine(name).newest) for name in able}
+    able = [name for name in able if said[name] is not Service.LACKING]
+    raise Unsupported(
+        "model_not_served",
+        field="engine",
+        engine=chosen.name,
+        model_type=model_type,
+        nearest=tuple(sorted(able, key=lambda name: said[name] is Service.UNLISTED)),
+    )
 
 
 def format_notes(stored: StoredWeights, chosen: EngineProfile, card: Accelerator) -> list[Note]:

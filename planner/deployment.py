@@ -16,6 +16,7 @@ from planner.allowed import (
     fp8_cache_by_default,
     padding_of,
     resolve_parallelism,
+    served_notes,
 )
 from planner.architecture.cache import (
     CacheLayout,
@@ -211,11 +212,13 @@ def _resolve(
     assumptions.extend(Note(code) for code in architecture.notes)
     format_id = own_format(model.checkpoint, weight_format(weights).id)
     if engine_name is None:
-        chosen = engine(default_engine(_format_hint(format_id, architecture), card))
+        hint = _format_hint(format_id, architecture)
+        chosen = engine(default_engine(hint, card, architecture.model_type))
         assumptions.append(Note("engine_default", {"engine": chosen.name}))
     else:
         chosen = engine(engine_name)
     require_support(chosen.id, card, engine_version)
+    assumptions.extend(served_notes(chosen, engine_version, architecture.model_type, card))
     parallelism = resolve_parallelism(chosen, degrees, architecture)
     dtype, dtype_notes = resolve_dtype(
         dtype_name, architecture.dtype, card, chosen.id, model_type=architecture.model_type

@@ -150,10 +150,15 @@ def _names() -> dict[str, str]:
     return names
 
 
+def profile_data(identifier: str) -> tuple[str, dict[str, Any]]:
+    """An engine profile's file name and content, as read."""
+    file = f"engines/{identifier}.yaml"
+    return file, read_yaml(file)
+
+
 @lru_cache(maxsize=32)
 def _profile(identifier: str) -> EngineProfile:
-    file = f"engines/{identifier}.yaml"
-    data = read_yaml(file)
+    file, data = profile_data(identifier)
     sources = read_sources(data, file)
     if data.get("policy") not in POLICIES or not data.get("versions"):
         raise BadProfile("profile_bad_engine", file=file)

@@ -18,6 +18,7 @@ from planner.catalog.engine_profiles import (
     range_for,
 )
 from planner.catalog.loader import Figure, require
+from planner.catalog.served import may_serve
 from planner.errors import Note, Unsupported
 from planner.quantity import GIB, Basis, worst
 
@@ -169,11 +170,11 @@ def require_support(engine_id: str, accelerator: Device, version: str | None = N
         )
 
 
-def default_engine(weights_id: str, accelerator: Device) -> str:
+def default_engine(weights_id: str, accelerator: Device, model_type: str = "") -> str:
     """The engine that is meant where none is named.
 
     llama.cpp for GGUF files and on Apple's chips, transformers for weights quantised on loading, else vLLM; where that
-    doesn't run on the card, the first of `PREFERENCE` that does.
+    doesn't run on the card, or doesn't serve the type of model, the first of `PREFERENCE` that does.
 
     Raises:
         Unsupported: where no engine runs on the card.
@@ -184,9 +185,9 @@ def default_engine(weights_id: str, accelerator: Device) -> str:
         wanted = ("transformers",)
     else:
         wanted = ()
-    for candidate in (*wanted, *PREFERENCE):
-        if runs_on(candidate, accelerator):
-            return candidate
+    able = [name for name in (*wanted, *PREFERENCE) if runs_on(name, accelerator)]
+    for candidate in (*(name for name in able if may_serve(name, model_type)), *able):
+        return candidate
     raise Unsupported("no_engine_for_accelerator", field="gpu", accelerator=accelerator.name)
 
 

@@ -19,8 +19,10 @@ from planner.catalog.formats import (
     weight_format_ids,
 )
 from planner.catalog.search import read_index
+from planner.deployment import resolve_model
 from planner.errors import PlannerError
 from planner.quantity import GB
+from planner.scenario import GivenConfig
 
 # Steps of a slider over orders of magnitude: powers of two and the halves between them.
 TOKEN_STOPS = tuple(
@@ -83,9 +85,15 @@ def engine_choices(gpu: str) -> list[Choice]:
 
 
 def engine_meant(values: dict[str, Any]) -> str:
-    """The engine chosen, or the one that is meant by default for this card and format."""
-    chosen = values["engine"]
-    return str(chosen) if chosen else default_engine(values["weights"], accelerator(values["gpu"]))
+    """The engine chosen, or the one that is meant by default for this card, format and type of model."""
+    if values["engine"]:
+        return str(values["engine"])
+    try:
+        given = GivenConfig.of(values["config"] or None)
+        model_type = resolve_model(values["model"], given).architecture.model_type
+    except PlannerError:
+        model_type = ""
+    return default_engine(values["weights"], accelerator(values["gpu"]), model_type)
 
 
 def engine_name(id_: str) -> str:

@@ -29,6 +29,7 @@ OBSTACLES = frozenset(
     {
         "engine_not_on_accelerator",
         "no_engine_for_accelerator",
+        "model_not_served",
         "format_unsupported",
         "kv_format_unsupported",
         "dtype_unsupported",
