@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from textwrap import fill
 from typing import Any
 
 from planner.catalog.files import profile_lines
@@ -22,9 +21,10 @@ from planner.measure.accuracy import (
     points,
     worst,
 )
+from planner.memory_accuracy_report import memory_json, memory_markdown, memory_text
+from planner.report_tables import percent, plain_table, table, wrapped
 from planner.ui.locale import text
 
-WIDTH = 118  # of lines of prose
 SMALL = 8  # corners with fewer rows are counted together
 
 
@@ -44,6 +44,7 @@ def accuracy_json() -> dict[str, Any]:
         },
         "worst": [_worst_row(one) for one in worst(found)],
         "refused": [{"code": note.code, **note.values} for note in refused],
+        "memory": memory_json(),
     }
 
 
@@ -85,16 +86,11 @@ def accuracy_text(language: str) -> str:
     lines = [text("accuracy.heading", language), ""]
     header = [text(f"accuracy.column.{name}", language) for name in _COLUMNS]
     rows = [_family_row(name, one, language) for name, one in by(found, lambda p: p.family).items()]
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
-        cells = [
-            row[0].ljust(widths[0]),
-            *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
-        ]
-        lines.append("  ".join(cells).rstrip())
+    lines += plain_table(header, rows)
     lines += ["", text("accuracy.how_to_read", language)]
     if refused:
         lines.append(text("accuracy.refused", language, number=len(refused)))
+    lines += ["", *memory_text(language)]
     return "\n".join(lines)
 
 
@@ -111,43 +107,21 @@ _COLUMNS = (
 )
 
 
-def _percent(value: float | None, *, signed: bool = False) -> str:
-    if value is None:
-        return "–"
-    shown = (
-        f"{value * 100:+.0f} %"
-        if signed
-        else f"{value * 100:.1f} %"
-        if value < 0.1
-        else f"{value * 100:.0f} %"
-    )
-    return shown.replace("-", "−")
-
-
 def _family_row(name: str, one: Summary, language: str) -> list[str]:
     target = TARGETS.get(name)
     shown = "–"
     if target:
-        shown = " / ".join(_percent(part) for part in target if part is not None)
+        shown = " / ".join(percent(part) for part in target if part is not None)
     return [
         text(f"accuracy.family.{name}", language),
         str(one.rows),
-        _percent(one.median),
-        _percent(one.p90),
-        _percent(one.bias, signed=True),
-        _percent(one.coverage),
-        _percent(one.held.get(fold_of(name))),
-        _percent(one.held_coverage),
+        percent(one.median),
+        percent(one.p90),
+        percent(one.bias, signed=True),
+        percent(one.coverage),
+        percent(one.held.get(fold_of(name))),
+        percent(one.held_coverage),
         shown,
-    ]
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    align = ["---", *("---:" for _ in header[1:])]
-    return [
-        "| " + " | ".join(header) + " |",
-        "| " + " | ".join(align) + " |",
-        *("| " + " | ".join(row) + " |" for row in rows),
     ]
 
 
@@ -159,12 +133,12 @@ def accuracy_markdown(language: str = "en") -> str:
         return text(f"accuracy.{key}", language, **values)
 
     def prose(key: str, **values: Any) -> str:
-        return _wrapped(say(key, **values))
+        return wrapped(say(key, **values))
 
     families = by(found, lambda p: p.family)
     header = [say(f"column.{name}") for name in _COLUMNS]
     lines = [f"# {say('title')}", "", prose("introduction"), ""]
-    lines += _table(header, [_family_row(name, one, language) for name, one in families.items()])
+    lines += table(header, [_family_row(name, one, language) for name, one in families.items()])
     lines += ["", prose("how_to_read"), "", f"## {say('missed_title')}", ""]
     missed = []
     for name, one in families.items():
@@ -174,17 +148,17 @@ def accuracy_markdown(language: str = "en") -> str:
                     "missed",
                     family=say(f"family.{name}"),
                     what=say(f"missed_{which}"),
-                    error=_percent(got),
-                    target=_percent(target),
+                    error=percent(got),
+                    target=percent(target),
                 )
-                missed.append(_wrapped(f"- {sentence} {say(f'why.{name}')}"))
+                missed.append(wrapped(f"- {sentence} {say(f'why.{name}')}"))
     lines += missed or [say("none_missed")]
     folds = sorted({fold for one in families.values() for fold in one.held})
     lines += ["", f"## {say('held_title')}", "", prose("held_introduction"), ""]
-    lines += _table(
+    lines += table(
         [say("column.family"), *(say(f"fold.{fold}") for fold in folds)],
         [
-            [say(f"family.{name}"), *(_percent(one.held.get(fold)) for fold in folds)]
+            [say(f"family.{name}"), *(percent(one.held.get(fold)) for fold in folds)]
             for name, one in families.items()
             if one.held
         ],
@@ -193,21 +167,15 @@ def accuracy_markdown(language: str = "en") -> str:
     lines += _corners(found, language)
     lines += ["", f"## {say('worst_title')}", "", prose("worst_introduction"), ""]
     lines += _worst(found, language)
+    lines += ["", *memory_markdown(language)]
     lines += ["", f"## {say('left_out_title')}", "", prose("left_out_introduction"), ""]
     lines += _left_out(refused, language)
     lines += ["", f"## {say('sources_title')}", "", prose("sources_introduction"), ""]
     lines += [
-        _wrapped(f"- [{source['title']}]({source['url']}): {source['licence']}; {source['rows']}")
+        wrapped(f"- [{source['title']}]({source['url']}): {source['licence']}; {source['rows']}")
         for source in measurement_sources().values()
     ]
     return "\n".join(lines) + "\n"
-
-
-def _wrapped(sentence: str) -> str:
-    indent = "  " if sentence.startswith("- ") else ""
-    return fill(
-        sentence, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
 
 
 def _corners(found: Sequence[Point], language: str) -> list[str]:
@@ -226,14 +194,14 @@ def _corners(found: Sequence[Point], language: str) -> list[str]:
                 [
                     f"{text(f'accuracy.family.{family}', language)}: {name}",
                     str(one.rows),
-                    _percent(one.median),
-                    _percent(one.p90),
-                    _percent(one.bias, signed=True),
-                    _percent(one.coverage),
+                    percent(one.median),
+                    percent(one.p90),
+                    percent(one.bias, signed=True),
+                    percent(one.coverage),
                 ]
             )
     header = [text(f"accuracy.column.{name}", language) for name in _COLUMNS[:6]]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _worst(found: Sequence[Point], language: str) -> list[str]:
@@ -264,7 +232,7 @@ def _worst(found: Sequence[Point], language: str) -> list[str]:
                 say(f"cause.{cause(one)}"),
             ]
         )
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _left_out(refused: Sequence[Note], language: str) -> list[str]:
@@ -274,4 +242,4 @@ def _left_out(refused: Sequence[Note], language: str) -> list[str]:
         reason = text("accuracy.refused", language, number=len(refused))
         rows.append(["–", str(len(refused)), reason])
     header = [text(f"accuracy.column.{name}", language) for name in ("table", "rows", "why")]
-    return _table(header, rows)
+    return table(header, rows)

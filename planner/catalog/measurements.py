@@ -32,8 +32,20 @@ QUANTITIES = (
     "output_tokens_per_s",
     "total_tokens_per_s",
 )
+MEMORY_FAMILIES = ("vllm-memory", "sglang-memory", "hf-memory", "llama-cpp-memory")
+MEMORY_QUANTITIES = (
+    "weights_bytes",
+    "activation_bytes",
+    "runtime_bytes",
+    "graphs_bytes",
+    "kv_pool_bytes",
+    "kv_pool_tokens",
+    "kv_bytes",
+    "compute_buffer_bytes",
+    "allocated_bytes",
+)
 ARRIVALS = ("loop", "together")
-_OWN = ("id", "source", "arrivals", "replicas", "note")
+_OWN = ("id", "source", "arrivals", "replicas", "settings", "note")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +59,11 @@ class Measurement:
         scenario: fields of the scenario, as text where they come from a CSV.
         arrivals: "loop" (each request is followed by the next) or "together" (one batch from start to end).
         replicas: deployments that the throughput is the sum of.
-        measured: values by name of QUANTITIES, in the unit that the name ends with.
+        measured: values by name of QUANTITIES or MEMORY_QUANTITIES, in the unit that the name ends with; memory is of
+            one GPU.
         note: what to know about the row; "" for nothing.
+        settings: of a memory row: "stated" where its log gives the settings that size the cache pool, "assumed" where
+            they are taken to be the defaults, "" where they aren't known.
     """
 
     id: str
@@ -59,6 +74,7 @@ class Measurement:
     replicas: int
     measured: Mapping[str, float]
     note: str
+    settings: str = ""
 
 
 def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement]:
@@ -75,7 +91,7 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
     for row in reader:
         key = row.get("id") or f"line {reader.line_num}"
         measured: dict[str, float] = {}
-        for name in QUANTITIES:
+        for name in QUANTITIES + MEMORY_QUANTITIES:
             text = row.get(name) or ""
             if not text:
                 continue
@@ -93,7 +109,7 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
         scenario = {
             name: text
             for name, text in row.items()
-            if text and name not in _OWN and name not in QUANTITIES
+            if text and name not in _OWN + QUANTITIES + MEMORY_QUANTITIES
         }
         yield Measurement(
             key,
@@ -104,6 +120,7 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
             int(replicas),
             measured,
             row.get("note") or "",
+            row.get("settings") or "",
         )
 
 
@@ -118,3 +135,10 @@ def measurement_sources() -> Mapping[str, Mapping[str, str]]:
     """Title, address and licence of each source by its key; raises BadProfile."""
     sources: Mapping[str, Mapping[str, str]] = read_yaml(f"{FOLDER}/sources.yaml")["sources"]
     return sources
+
+
+@lru_cache(maxsize=1)
+def measured_shapes() -> Mapping[str, Mapping[str, Any]]:
+    """Configurations of models that only measurements name, by that name; raises BadProfile."""
+    shapes: Mapping[str, Mapping[str, Any]] = read_yaml(f"{FOLDER}/shapes.yaml")["models"]
+    return shapes

@@ -198,7 +198,7 @@ def test_the_report_in_three_forms(found, families):
         table = accuracy_text(language)
         assert len([line for line in table.splitlines() if "%" in line]) >= len(families)
         report = accuracy_markdown(language)
-        assert report.count("\n## ") == 6
+        assert report.count("\n## ") == 7
         assert "{" not in report
 
 

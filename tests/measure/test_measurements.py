@@ -8,6 +8,7 @@ import pytest
 
 from planner.catalog.files import profile_lines
 from planner.catalog.measurements import (
+    MEMORY_FAMILIES,
     SPEED_FAMILIES,
     measurement_sources,
     measurements,
@@ -17,6 +18,14 @@ from planner.errors import BadProfile
 from planner.measure.predict import run_of
 
 HEADER = "id,source,engine,model,gpu,input_tokens,output_tokens,concurrency,arrivals,tpot_s,note"
+
+
+@pytest.mark.parametrize("family", MEMORY_FAMILIES)
+def test_memory_rows_have_ids_and_sources_of_their_own(family):
+    rows = measurements(family)
+    assert len({row.id for row in rows}) == len(rows) > 0
+    assert {row.source for row in rows} <= set(measurement_sources())
+    assert {row.settings for row in rows} <= {"", "stated", "assumed"}
 
 
 @pytest.mark.parametrize("family", SPEED_FAMILIES)
@@ -42,7 +51,7 @@ def test_sources_state_where_they_are_and_on_which_terms():
 
 def test_sources_count_their_rows():
     counted: dict[str, int] = {}
-    for family in SPEED_FAMILIES:
+    for family in SPEED_FAMILIES + MEMORY_FAMILIES:
         for row in measurements(family):
             counted[row.source] = counted.get(row.source, 0) + 1
     for name, source in measurement_sources().items():
