@@ -158,6 +158,10 @@ SHEET = """
 @media (min-width: 641px) and (max-width: 1800px) {
   .hr-finding { min-height: 2.7em; }
 }
+.hr-chosen {
+  font-size: .875rem; border-left: 3px solid var(--hr-accent); padding: .1rem 0 .1rem .7rem;
+  overflow-wrap: anywhere;
+}
 .hr-about { font-size: .875rem; color: var(--hr-grey); }
 .hr-scroll { overflow-x: auto; max-height: 24rem; }
 .hr-table { border-collapse: collapse; font-size: .875rem; width: 100%; }

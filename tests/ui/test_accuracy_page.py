@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page, expect
 from plotly.graph_objects import Figure
 from streamlit.testing.v1 import AppTest
 
@@ -276,3 +277,18 @@ def test_the_speed_page_leads_here(language: str) -> None:
     app = open_app("speed", locale=language)
     labels = [link.proto.label for link in app.get("page_link")]
     assert text("accuracy.link", language) in labels
+
+
+def test_a_chosen_point_tells_its_source(browser_page: Page, app_url: str) -> None:
+    browser_page.goto(f"{app_url}/accuracy")
+    box = browser_page.locator('[class*="st-key-box-scatter"]')
+    point = box.locator(".scatterlayer .points path").last
+    expect(point).to_be_attached(timeout=60_000)
+    assert box.locator(".hr-chosen").count() == 0
+    point.scroll_into_view_if_needed()
+    place = point.bounding_box()
+    assert place is not None
+    browser_page.mouse.click(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    expect(box.locator(".hr-chosen a")).to_have_attribute(
+        "href", re.compile("^https://"), timeout=15_000
+    )

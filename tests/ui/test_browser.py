@@ -139,7 +139,7 @@ def test_every_chart_has_a_name_for_those_who_dont_see_it(browser_page: Page, ap
     assert all(len(name) > 15 for name in named), named
 
 
-@pytest.mark.parametrize("path", ["", "/speed"])
+@pytest.mark.parametrize("path", ["", "/speed", "/accuracy"])
 @pytest.mark.parametrize("width", [390, 2560])
 def test_nothing_sticks_out(browser_page: Page, app_url: str, path: str, width: int) -> None:
     browser_page.set_viewport_size({"width": width, "height": 900})

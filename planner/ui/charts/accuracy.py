@@ -161,8 +161,8 @@ def _points(
                     "color": SERIES[number],
                     "opacity": opacity,
                 },
-                "customdata": [said[index] for index in indices],
-                "hovertemplate": "%{customdata}<extra></extra>",
+                "customdata": [(said[index], index) for index in indices],
+                "hovertemplate": "%{customdata[0]}<extra></extra>",
                 "cliponaxis": False,
             }
         )
@@ -175,6 +175,13 @@ def _legend(names: Sequence[str]) -> str:
         for number, name in enumerate(names)
     )
     return f'<div class="hr-keys" aria-hidden="true">{items}</div>'
+
+
+def chosen_words(family: str, quantity: str, index: int) -> str:
+    """What a point of the chart tells when it is chosen: all of its hover, and its source as a link (HTML)."""
+    said, _, _ = hovers(family, quantity, language())[index].rpartition("<br>")
+    title, address = source_of(points_of(family, quantity)[index])
+    return f'<div class="hr-chosen">{said}<br>{link_html(title, address)}</div>'
 
 
 def _row(one: Point) -> tuple[str, ...]:

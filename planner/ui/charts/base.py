@@ -64,17 +64,40 @@ class Chart:
 
 def draw_chart(chart: Chart) -> None:
     """The finding, the chart, how to read it, and the numbers behind a toggle."""
+    with st.container(key=f"box-{chart.key}", gap="xsmall"):
+        _figure(chart)
+        _words(chart)
+
+
+@st.fragment
+def draw_choosable_chart(chart: Chart, say: Callable[[Any], str]) -> None:
+    """The same for a chart whose points tell more when one is clicked.
+
+    Args:
+        say: what a point tells (HTML), from the second part of its `customdata`.
+    """
+    with st.container(key=f"box-{chart.key}", gap="xsmall"):
+        chosen = _figure(chart, on_select="rerun", selection_mode="points")
+        points = chosen.selection.points if chosen else []
+        with st.container(key=f"chosen-{chart.key}"):
+            if points:
+                draw(say(points[0]["customdata"][1]))
+        _words(chart)
+
+
+def _figure(chart: Chart, **more: Any) -> Any:
     from plotly.graph_objects import Figure  # here: plotly isn't on the app's import path
 
     # Not checked property by property, which costs more than drawing: a test does that for every chart.
     figure = Figure(chart.figure, _validate=False)
-    with st.container(key=f"box-{chart.key}", gap="xsmall"):
-        draw(f'<p class="hr-finding">{chart.finding}</p>')
-        st.plotly_chart(
-            figure, key=f"chart-{chart.key}", config=CONFIG, theme="streamlit", alt=chart.alt
-        )
-        draw(f'{chart.legend}<p class="hr-about">{chart.about}</p>')
-        _table(chart)
+    draw(f'<p class="hr-finding">{chart.finding}</p>')
+    key = f"chart-{chart.key}"
+    return st.plotly_chart(figure, key=key, config=CONFIG, theme="streamlit", alt=chart.alt, **more)
+
+
+def _words(chart: Chart) -> None:
+    draw(f'{chart.legend}<p class="hr-about">{chart.about}</p>')
+    _table(chart)
 
 
 @st.fragment

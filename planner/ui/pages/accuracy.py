@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -29,8 +30,8 @@ from planner.ui.accuracy_tables import (
     sources_table,
     worst_table,
 )
-from planner.ui.charts.accuracy import COLOURS, held_chart, scatter_chart
-from planner.ui.charts.base import draw_chart
+from planner.ui.charts.accuracy import COLOURS, chosen_words, held_chart, scatter_chart
+from planner.ui.charts.base import draw_chart, draw_choosable_chart
 from planner.ui.state import language, plain
 from planner.ui.widgets import draw, h, notes_html, shown, side_by_side, t
 
@@ -209,7 +210,8 @@ def charts(found: Record, chosen: list[Point]) -> None:
         )
     marked = [one for one in chosen if one.family == family and one.quantity == quantity]
     with side_by_side():
-        draw_chart(scatter_chart(family, quantity, colour, marked if some and marked else None))
+        scatter = scatter_chart(family, quantity, colour, marked if some and marked else None)
+        draw_choosable_chart(scatter, partial(chosen_words, family, quantity))
         draw_chart(held_chart(found.families, family))
 
 
