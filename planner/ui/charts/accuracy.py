@@ -161,6 +161,7 @@ def _points(
                     "color": SERIES[number],
                     "opacity": opacity,
                 },
+                "selected": {"marker": {"size": 14}},
                 "customdata": [(said[index], index) for index in indices],
                 "hovertemplate": "%{customdata[0]}<extra></extra>",
                 "cliponaxis": False,
@@ -187,7 +188,7 @@ def chosen_words(family: str, quantity: str, index: int) -> str:
 def _row(one: Point) -> tuple[str, ...]:
     spoken, kind = language(), kind_of(one.quantity)
     return (
-        html.escape(" · ".join(run_words(one, spoken))),
+        "<br>".join(map(html.escape, run_words(one, spoken))),
         shown(one.measured, kind),
         shown(one.mid, kind),
         html.escape(off_words(one, spoken)),
