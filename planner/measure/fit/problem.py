@@ -100,13 +100,16 @@ def fit(
     *,
     weights: FloatArray | None = None,
     start: Sequence[float] | None = None,
+    noise: float = 0.1,
 ) -> tuple[Shelf, Solution]:
-    """The parameters fitted to observations, and a shelf that holds them; `start` as in `solve`.
+    """The parameters fitted to observations, and a shelf that holds them; `start` and `noise` as in `solve`.
 
     Raises:
         PlannerError: where a run lacks a constant or a rate.
     """
-    solution = solve(parameters, Residuals(seen, parameters, under), weights=weights, start=start)
+    solution = solve(
+        parameters, Residuals(seen, parameters, under), weights=weights, start=start, noise=noise
+    )
     return shelf_of(parameters, solution.values, under), solution
 
 

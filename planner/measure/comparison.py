@@ -1,0 +1,183 @@
+"""A record's rows predicted: each measured figure beside the planner's, with shipped constants and with its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from planner.architecture.cache import cache_bytes
+from planner.catalog.calibrations import Calibration
+from planner.catalog.own_calibration import OwnCalibration, holds_for, own_calibration_for
+from planner.deployment import calibration_key
+from planner.errors import PlannerError
+from planner.measure.predict import SPEED, Run, predicted, resolve_run
+from planner.measure.record import Record, Row, Spread, measurements_of
+from planner.memory_answer import memory_answer, verdict_of
+from planner.memory_limits import budget_of
+from planner.quantity import Basis, Estimate, worst
+from planner.scenario import canonical_text
+from planner.speed.bounds import tpot_bound, ttft_bound
+from planner.speed_answer import rates_basis
+
+FIRST = ("ttft_s", "prefill_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One measured figure beside what the planner says of it, in the unit that the figure's name ends with.
+
+    Attributes:
+        row, quantity: which; role, noisy: as in the record.
+        measured: median and spread.
+        before: with the shipped constants; after: with the record's own calibration, None where it has none that holds.
+    """
+
+    row: str
+    quantity: str
+    role: str
+    noisy: bool
+    measured: Spread
+    before: Estimate
+    after: Estimate | None
+
+    @property
+    def before_error_fraction(self) -> float:
+        """Predicted / measured − 1 with the shipped constants."""
+        return float(self.before.mid) / self.measured.median - 1.0
+
+    @property
+    def after_error_fraction(self) -> float | None:
+        """The same with the record's own calibration."""
+        return None if self.after is None else float(self.after.mid) / self.measured.median - 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All of a record's figures that the planner has an answer for, and the rows that it has none for, with why."""
+
+    figures: tuple[Compared, ...]
+    refused: tuple[tuple[str, PlannerError], ...]
+
+
+def compare_record(record: Record) -> Comparison:
+    """Every measured figure of a record predicted, noisy rows and rows held back included."""
+    figures: list[Compared] = []
+    refused: list[tuple[str, PlannerError]] = []
+    own = record.calibration
+    for row in record.rows:
+        if row.outcome != "measured":
+            continue
+        try:
+            figures += _row(record, row, own)
+        except PlannerError as error:
+            refused.append((row.id, error))
+    return Comparison(tuple(figures), tuple(refused))
+
+
+def _row(record: Record, row: Row, own: OwnCalibration | None) -> Iterator[Compared]:
+    plain = row.model_copy(update={"role": "fit", "noisy": False})
+    alone = record.model_copy(update={"rows": [plain]})
+    for measurement in measurements_of(alone):
+        run = resolve_run(measurement)
+        after = _own(run, own)
+        names = tuple(name for name in SPEED if name in row.measured)
+        shipped = run.deployment.calibration
+        before_s = predicted(run, shipped, names)
+        after_s = predicted(run, after, names) if after else {}
+        for name in names:
+            yield Compared(
+                row.id,
+                name,
+                row.role,
+                row.noisy,
+                row.measured[name],
+                _estimate(run, name, before_s[name], shipped),
+                _estimate(run, name, after_s[name], after) if after else None,
+            )
+        yield from _memory(run, row)
+
+
+def _own(run: Run, own: OwnCalibration | None) -> Calibration | None:
+    if own is None:
+        return None
+    engine, card, weights_format, model_type, experts, version = calibration_key(run.deployment)
+    if not holds_for(own, card.id, engine, weights_format):
+        return None
+    text = canonical_text(own.model_dump(mode="json"))
+    assert text is not None
+    return own_calibration_for(
+        text,
+        engine,
+        card,
+        weights_format,
+        model_type=model_type,
+        experts=experts,
+        version=version,
+    )
+
+
+def _estimate(run: Run, name: str, middle: float, calibration: Calibration) -> Estimate:
+    """The middle with the range of its kind of figure, held inside what no implementation can beat."""
+    first = name in FIRST
+    rates = Basis.EXACT if calibration.own else rates_basis(run.deployment)
+    basis = worst(calibration.ttft_basis if first else calibration.basis, rates)
+    band = calibration.ttft_band if first else calibration.tpot_band
+    if name.endswith("_per_s"):
+        rate = Estimate.banded(1.0 / middle, band, "s", basis)
+        return rate.inverse(1.0, "tokens/s")
+    scenario, work, hardware = run.scenario, run.deployment.work, run.deployment.hardware
+    inputs = float(scenario.input_tokens)
+    if first:
+        floor = ttft_bound(work, hardware, inputs)
+    else:
+        batch = max(min(float(scenario.concurrency), run.max_running), 1.0)
+        floor = tpot_bound(work, hardware, batch, inputs + scenario.output_tokens / 2.0)
+    seconds = float(floor.seconds) if floor.from_memory else 0.0
+    return Estimate.banded(middle, band, "s", basis, floor=seconds)
+
+
+def _memory(run: Run, row: Row) -> Iterator[Compared]:
+    """Memory doesn't depend on a calibration: the same before and after."""
+    names = [name for name in ("weights_bytes", "peak_bytes") if name in row.measured]
+    deployment, scenario = run.deployment, run.scenario
+    if names:
+        budget = budget_of(deployment, scenario)
+        answer = memory_answer(
+            deployment, scenario, budget, verdict_of(deployment, scenario, budget)
+        )
+        answers = {
+            "weights_bytes": answer.weights_bytes_per_gpu,
+            "peak_bytes": answer.needed_bytes_per_gpu,
+        }
+        for name in names:
+            yield _same(row, name, answers[name])
+    if "cache_bytes_per_token" in row.measured:
+        tokens = float(scenario.input_tokens)
+        layout = deployment.rank_layout
+        growth = float(cache_bytes(layout, tokens + 1.0)) - float(cache_bytes(layout, tokens))
+        yield _same(row, "cache_bytes_per_token", Estimate.exact(growth, "bytes"))
+
+
+def _same(row: Row, name: str, estimate: Estimate) -> Compared:
+    spread = next(value for key, value in row.measured.items() if key == name)
+    return Compared(row.id, name, row.role, row.noisy, spread, estimate, estimate)
+
+
+def median_errors(figures: Sequence[Compared], role: str) -> dict[str, tuple[float, float | None]]:
+    """Median absolute relative error by quantity of the quiet rows of a role, before and after the calibration."""
+    found: dict[str, tuple[float, float | None]] = {}
+    for name in dict.fromkeys(one.quantity for one in figures):
+        mine = [
+            one for one in figures if one.quantity == name and one.role == role and not one.noisy
+        ]
+        if not mine:
+            continue
+        before = sorted(abs(one.before_error_fraction) for one in mine)
+        after = sorted(
+            abs(one.after_error_fraction) for one in mine if one.after_error_fraction is not None
+        )
+        found[name] = (
+            before[len(before) // 2],
+            after[len(after) // 2] if len(after) == len(mine) else None,
+        )
+    return found

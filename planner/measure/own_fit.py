@@ -1,0 +1,171 @@
+"""A calibration fitted to a record's own runs: what they move, how far they identify it, and what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.catalog.calibration_constants import SHIPPED, Shelf, weights_kind
+from planner.catalog.own_calibration import OwnCalibration, OwnConstant, OwnError
+from planner.deployment import calibration_key
+from planner.errors import PlannerError
+from planner.measure.fit.own_plan import DECODED, READ, own_stages
+from planner.measure.fit.plans import Stage
+from planner.measure.fit.problem import Observation, errors, observations
+from planner.measure.predict import Run, resolve_run
+from planner.measure.record import Record, measurements_of
+from planner.quantity import FloatArray
+
+FEWEST = 2  # runs of a figure, for constants to be fitted to it
+FOLDS = 6
+KNOWN_FROM = 0.05  # a constant that the runs narrowed by less keeps its shipped value
+# Runs of one or two shapes say little about how far other shapes lie from the model's form.
+LEAST_BAND = 0.15
+INSIDE = 0.8
+PREFERRED = ("prefill_s", "ttft_s", "tpot_s", "output_tokens_per_s", "total_tokens_per_s")
+
+
+def calibrated(record: Record) -> Record:
+    """The record with the calibration that its rows give, or with none where they don't tell anything.
+
+    Rows that are noisy, failed or held back don't count; those of several engines don't either, but for the engine
+    with most rows. Constants that the rows don't identify keep what is shipped.
+    """
+    seen = _seen(record, "fit")
+    if not seen:
+        return record.model_copy(update={"calibration": None})
+    try:
+        _, stages = own_stages(seen, SHIPPED)
+        unseen = _held_out(seen, stages)
+    except PlannerError:
+        return record.model_copy(update={"calibration": None})
+    found = _calibration(record, seen, stages, unseen)
+    return record.model_copy(update={"calibration": found})
+
+
+def own_runs(record: Record, role: str) -> list[Run]:
+    """The rows of a role that count and that the planner can answer, resolved."""
+    runs = []
+    for measurement in measurements_of(record, role):
+        try:
+            runs.append(resolve_run(measurement))
+        except PlannerError:
+            continue
+    return runs
+
+
+def _seen(record: Record, role: str) -> list[Observation]:
+    """What counts, each run's time per token and first token once, of the engine with most rows."""
+    runs = own_runs(record, role)
+    engines = [run.deployment.engine.id for run in runs]
+    if not engines:
+        return []
+    engine = max(sorted(set(engines)), key=engines.count)
+    mine = [run for run in runs if run.deployment.engine.id == engine]
+    found = []
+    for run in mine:
+        own = observations([run], PREFERRED)
+        timed = [one for one in own if one.quantity.endswith("_s") and "per" not in one.quantity]
+        found += timed or own[:1]
+    few = [
+        group for group in (DECODED, READ) if sum(one.quantity in group for one in found) < FEWEST
+    ]
+    return [one for one in found if not any(one.quantity in group for group in few)]
+
+
+def _held_out(seen: Sequence[Observation], stages: Sequence[Stage]) -> FloatArray:
+    """log(predicted / measured) of each run by a fit to the others."""
+    found = np.full(len(seen), np.nan)
+    start = [stage.solution.values for stage in stages]
+    folds = min(FOLDS, len(seen))
+    for fold in range(folds):
+        out = [i for i in range(len(seen)) if i % folds == fold]
+        rest = [one for i, one in enumerate(seen) if i % folds != fold]
+        if any(not any(one.quantity in group for one in rest) for group in _groups(seen)):
+            continue
+        shelf, _ = own_stages(rest, SHIPPED, start)
+        found[out] = errors([seen[i] for i in out], shelf)
+    return found
+
+
+def _groups(seen: Sequence[Observation]) -> list[tuple[str, ...]]:
+    names = {one.quantity for one in seen}
+    return [group for group in (DECODED, READ) if names & set(group)]
+
+
+def _calibration(
+    record: Record, seen: Sequence[Observation], stages: Sequence[Stage], unseen: FloatArray
+) -> OwnCalibration | None:
+    constants: dict[str, dict[str, OwnConstant]] = {}
+    for stage in stages:
+        solution = stage.solution
+        for i, parameter in enumerate(stage.parameters):
+            if solution.gain[i] < KNOWN_FROM:
+                continue
+            constants.setdefault(parameter.file, {})[parameter.keys[0]] = OwnConstant(
+                value=solution.values[i],
+                deviation=solution.deviation[i],
+                identified_fraction=solution.gain[i],
+                at_bound=solution.at_bound[i],
+            )
+    if not constants:
+        return None
+    laid = Shelf(
+        values={
+            file: {key: constant.value for key, constant in entries.items()}
+            for file, entries in constants.items()
+        }
+    )
+    first = seen[0].run.deployment
+    checks = [one for one in _seen(record, "check") if one.run.deployment.engine is first.engine]
+    tpot = _error(DECODED, seen, laid, unseen, checks)
+    ttft = _error(READ, seen, laid, unseen, checks)
+    if tpot is None and ttft is None:
+        return None
+    kinds = {weights_kind(calibration_key(one.run.deployment)[2]) for one in seen}
+    return OwnCalibration(
+        schema_version=1,
+        name=record.name,
+        date=record.date[:10],
+        accelerator=first.accelerator.id,
+        engine=first.engine.id,
+        engine_version=first.settings.version,
+        kinds=sorted(kinds),
+        experts=any(one.run.mixture for one in seen),
+        constants=constants,
+        tpot=tpot,
+        ttft=ttft,
+    )
+
+
+def _error(
+    quantities: Sequence[str],
+    seen: Sequence[Observation],
+    laid: Shelf,
+    unseen: FloatArray,
+    checks: Sequence[Observation],
+) -> OwnError | None:
+    mine = [i for i, one in enumerate(seen) if one.quantity in quantities]
+    if len(mine) < FEWEST:
+        return None
+    own = [seen[i] for i in mine]
+    apart = [one for one in checks if one.quantity in quantities]
+    residuals = np.concatenate([unseen[mine], errors(apart, laid)])
+    ratio = np.exp(-residuals[~np.isnan(residuals)])
+    low, high = -LEAST_BAND, LEAST_BAND
+    if len(ratio):
+        ends = np.quantile(ratio, (0.5 - INSIDE / 2.0, 0.5 + INSIDE / 2.0)) - 1.0
+        low, high = min(low, float(ends[0])), max(high, float(ends[1]))
+    return OwnError(
+        rows=len(own),
+        before_fraction=median_error(errors(own, SHIPPED)),
+        after_fraction=median_error(errors(own, laid)),
+        low_fraction=max(low, -0.95),
+        high_fraction=min(high, 100.0),
+    )
+
+
+def median_error(residuals: FloatArray) -> float:
+    """Median absolute relative error of log(predicted / measured); NaN for none."""
+    return float(np.nanmedian(np.abs(np.expm1(residuals)))) if len(residuals) else float("nan")

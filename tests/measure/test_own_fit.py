@@ -1,0 +1,213 @@
+"""A calibration fitted to somebody's own runs finds what made them, and reaches every estimate it should."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planner import evaluate
+from planner.catalog.calibration_constants import SHIPPED, Shelf
+from planner.measure.comparison import compare_record, median_errors
+from planner.measure.fit.problem import calibration_on
+from planner.measure.own_fit import calibrated
+from planner.measure.predict import predicted, resolve_run
+from planner.measure.record import Record, Row, Spread, measurements_of, scenario_of
+from planner.quantity import Basis
+
+CPU = {
+    "name": "A CPU",
+    "kind": "cpu",
+    "memory_usable_bytes": 64e9,
+    "bandwidth_bytes_per_s": 20e9,
+    "peaks": {"bf16": 4e11, "fp32": 2e11},
+    "measured_on": "2026-11-30",
+}
+TRUTH = {
+    "cpu": {
+        "transformers": {
+            "cpu.weights": 0.45,
+            "cpu.host_layer_s.server.16bit": 3e-4,
+            "cpu.prefill.16bit": 0.6,
+            "cpu.layer_s": 4e-4,
+        },
+        "accelerator-classes": {"cpu.attention": 0.1},
+    },
+    "t4": {
+        "transformers": {"t4.host_layer_s.cloud.16bit": 2e-3, "t4.prefill.16bit": 0.3},
+    },
+    "l4": {"accelerator-classes": {"l4.weights": 0.6, "l4.cache": 0.6, "l4.prefill.16bit": 0.3}},
+    "h100-sxm-80gb": {"vllm": {"hopper.weights.16bit": 0.6, "hopper.sequence_s": 6e-5}},
+    "rtx-4090": {"llama-cpp": {"geforce-ada.weights": 0.6, "geforce-ada.prefill.8bit": 0.5}},
+}
+
+
+def scenario(**changes: Any) -> dict[str, Any]:
+    return {
+        "model": "Qwen/Qwen2.5-0.5B",
+        "engine": "transformers",
+        "dtype": "bf16",
+        "concurrency": 1,
+    } | changes
+
+
+def grid(role: str = "fit", arrivals: str = "together", **changes: Any) -> list[dict[str, Any]]:
+    rows = []
+    for tokens in (64, 128, 256, 512, 1024):
+        rows.append(scenario(input_tokens=tokens, output_tokens=1, **changes))
+    for context in (64, 512, 2048):
+        for batch in changes.get("batches", (1,)):
+            rows.append(
+                scenario(input_tokens=context, output_tokens=33, **changes) | {"concurrency": batch}
+            )
+    for row in rows:
+        row.pop("batches", None)
+    return [{"role": role, "arrivals": arrivals, "scenario": row} for row in rows]
+
+
+def made(gpu: str, cases: list[dict[str, Any]], noise: float = 0.01) -> Record:
+    """A record whose figures are the planner's own for other constants, with a little noise."""
+    rng = np.random.default_rng(7)
+    record = Record.model_validate(
+        {
+            "format": "headroom-measurement",
+            "schema_version": 1,
+            "name": "made up",
+            "date": "2026-11-30T12:00:00+00:00",
+            "origin": "device",
+            "accelerator": "own-a-cpu" if gpu == "cpu" else gpu,
+            "device": CPU if gpu == "cpu" else None,
+            "conditions": {"noisy": False},
+            "rows": [],
+        }
+    )
+    truth = Shelf(values=TRUTH[gpu])
+    rows = []
+    for number, case in enumerate(cases):
+        decodes = case["scenario"]["output_tokens"] > 1
+        loop = case["arrivals"] == "loop"
+        names = ["tpot_s"] if decodes else ["prefill_s"]
+        names = ["tpot_s", "ttft_s"] if loop and decodes else names
+        if loop and not decodes:
+            continue
+        blank = Spread(median=1.0, low=1.0, high=1.0, repeats=1)
+        row = Row.model_validate(
+            {"id": str(number), **case, "measured": dict.fromkeys(names, blank.model_dump())}
+        )
+        alone = record.model_copy(update={"rows": [row.model_copy(update={"role": "fit"})]})
+        run = resolve_run(measurements_of(alone)[0])
+        said = predicted(run, calibration_on(truth, run.deployment), names)
+        measured = {}
+        for name in names:
+            value = said[name] * float(np.exp(noise * rng.standard_normal()))
+            measured[name] = Spread(median=value, low=value * 0.98, high=value * 1.02, repeats=5)
+        rows.append(row.model_copy(update={"measured": measured}))
+    return record.model_copy(update={"rows": rows})
+
+
+CASES = {
+    "cpu": grid() + grid("check", model="HuggingFaceTB/SmolLM2-1.7B"),
+    "t4": grid(dtype="fp16") + grid("check", dtype="fp16", model="Qwen/Qwen2.5-1.5B"),
+    "l4": grid(arrivals="loop", engine="vllm", model="meta-llama/Llama-3.1-8B", batches=(1, 8, 32)),
+    "h100-sxm-80gb": grid(
+        arrivals="loop", engine="vllm", model="meta-llama/Llama-3.1-8B", batches=(1, 16, 128)
+    ),
+    "rtx-4090": grid(
+        engine="llama.cpp", dtype="auto", weights="gguf:Q4_K_M", model="meta-llama/Llama-3.1-8B"
+    ),
+}
+
+
+@pytest.mark.parametrize("gpu", CASES)
+def test_the_fit_finds_what_made_the_runs(gpu: str) -> None:
+    record = calibrated(made(gpu, CASES[gpu]))
+    own = record.calibration
+    assert own is not None
+    found = median_errors(compare_record(record).figures, "fit")
+    assert found
+    for before, after in found.values():
+        assert after is not None
+        assert after < 0.05
+        assert after < before
+    if own.tpot is not None:
+        assert own.tpot.after_fraction < 0.05 < own.tpot.before_fraction
+
+
+def test_another_shape_is_predicted_too() -> None:
+    record = calibrated(made("cpu", CASES["cpu"]))
+    figures = compare_record(record).figures
+    for before, after in median_errors(figures, "check").values():
+        assert after is not None
+        assert after < 0.2
+        assert after < before
+    inside = [
+        one.after.low <= one.measured.median <= one.after.high
+        for one in figures
+        if one.after is not None
+    ]
+    assert np.mean(inside) >= 0.8
+
+
+def test_estimates_of_the_same_device_are_calibrated_by_name() -> None:
+    record = calibrated(made("cpu", CASES["cpu"]))
+    answer = evaluate(scenario_of(record, record.rows[0], calibrated=True))
+    assert answer.speed.calibration == "made up"
+    assert answer.speed.ttft_s.basis is Basis.CALIBRATED
+
+
+def test_rows_that_do_not_count_move_nothing() -> None:
+    record = made("cpu", CASES["cpu"])
+    quiet = calibrated(record).calibration
+    wrong = [
+        row.model_copy(
+            update={
+                "id": f"noisy {row.id}",
+                "noisy": True,
+                "measured": {
+                    name: spread.model_copy(update={"median": spread.median * 9.0})
+                    for name, spread in row.measured.items()
+                },
+            }
+        )
+        for row in record.rows
+    ]
+    loud = record.model_copy(update={"rows": [*record.rows, *wrong]})
+    assert calibrated(loud).calibration == quiet
+
+
+def test_one_row_or_none_gives_no_calibration() -> None:
+    record = made("cpu", CASES["cpu"])
+    for kept in ([], record.rows[:1]):
+        assert calibrated(record.model_copy(update={"rows": kept})).calibration is None
+
+
+def test_a_constant_stays_in_its_physical_range() -> None:
+    record = made("cpu", CASES["cpu"])
+    rows = [
+        row.model_copy(
+            update={
+                "measured": {
+                    name: Spread(
+                        median=spread.median / 50.0,
+                        low=spread.low / 50.0,
+                        high=spread.high / 50.0,
+                        repeats=5,
+                    )
+                    for name, spread in row.measured.items()
+                }
+            }
+        )
+        for row in record.rows
+    ]
+    own = calibrated(record.model_copy(update={"rows": rows})).calibration
+    assert own is not None
+    efficiencies = [
+        constant.value
+        for entries in own.constants.values()
+        for key, constant in entries.items()
+        if any(name in key for name in ("weights", "prefill", "attention", "compute"))
+    ]
+    assert efficiencies
+    assert max(efficiencies) <= 0.98
+    assert SHIPPED.values == {}
