@@ -94,6 +94,10 @@ def run_estimate(arguments: argparse.Namespace, language: str) -> int:
     from planner.text_report import estimate_text
 
     values = scenario_values(arguments) | _model(arguments, language) | {"gpu": arguments.gpu}
+    if arguments.calibration is not None:
+        from planner.cli_calibrate import calibration_values
+
+        values |= calibration_values(arguments.calibration, arguments.gpu)
     evaluation = evaluate(Scenario.parse(values))
     if arguments.json:
         _print_json(evaluation_json(evaluation, lambda note: say_note(note, language)))
@@ -205,27 +209,9 @@ def run_accuracy(arguments: argparse.Namespace, language: str) -> int:
 
 def run_calibrate(arguments: argparse.Namespace, language: str) -> int:
     """The `calibrate` verb."""
-    from planner.catalog.measurements import Measurement, read_measurements
-    from planner.measure.refit import by_plan, outcome_json, refit, refitted_notes
-    from planner.measure.write import write
+    from planner import cli_calibrate
 
-    rows: list[Measurement] = []
-    for name in arguments.measurements:
-        path = Path(name)
-        try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
-        except OSError as error:
-            raise InvalidInput(
-                "file_unreadable", field=name, reason=error.strerror or ""
-            ) from error
-        rows.extend(read_measurements(lines, path.stem))
-    found = refit(by_plan(rows), hold_out=arguments.write)
-    paths = write(found) if arguments.write else ()
-    if arguments.json:
-        _print_json({"families": outcome_json(found), "written": list(paths)})
-    else:
-        print("\n".join([*(say_note(note, language) for note in refitted_notes(found)), *paths]))
-    return 0
+    return cli_calibrate.run_calibrate(arguments, language, _print_json)
 
 
 VERBS = {
@@ -249,7 +235,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    parsed = build_parser().parse_args(arguments)
+    parser = build_parser()
+    parsed = parser.parse_args(arguments)
+    if parsed.verb == "estimate" and parsed.gpu is None and parsed.calibration is None:
+        parser.error("estimate needs --gpu, or --calibration with a measurement")
     language = pick_language(parsed.lang, os.environ.get("LC_ALL") or os.environ.get("LANG"))
     try:
         code = VERBS[parsed.verb](parsed, language)

@@ -24,6 +24,7 @@ HELP = {
     "one; or - for JSON on standard input",
     "hub": "fetch the model from the Hugging Face Hub: its config.json and its files' headers, nothing else",
     "gpu": "accelerator id or alias (python -m planner gpus)",
+    "calibration": "file of a measurement or calibration of your own, which counts where it was made",
     "gpus": "how many GPUs (default 1)",
     "tp": "tensor-parallel degree (default gpus / (pp · dp))",
     "pp": "pipeline-parallel degree (default 1)",
@@ -51,7 +52,8 @@ def _add_scenario_flags(parser: argparse.ArgumentParser, *, gpu: bool) -> None:
     parser.add_argument("--model", required=True, help=HELP["model"])
     parser.add_argument("--hub", action="store_true", help=HELP["hub"])
     if gpu:
-        parser.add_argument("--gpu", required=True, help=HELP["gpu"])
+        parser.add_argument("--gpu", default=None, help=HELP["gpu"])
+        parser.add_argument("--calibration", metavar="FILE", default=None, help=HELP["calibration"])
     for name in (*INTEGERS, *REALS, *TEXTS):
         kind = int if name in INTEGERS else float if name in REALS else str
         flag = "--" + name.replace("_", "-")
@@ -110,12 +112,21 @@ def build_parser() -> argparse.ArgumentParser:
     )
     accuracy = verb("accuracy", "How far the planner's figures are from measured ones.")
     accuracy.add_argument("--markdown", action="store_true", help="print the whole report")
-    calibrate = verb("calibrate", "Fit the constants to measured runs (slow).")
-    calibrate.add_argument("measurements", nargs="+", help="CSV files as in profiles/measurements")
+    calibrate = verb(
+        "calibrate", "Fit constants to measured runs of your own, or refit what is shipped."
+    )
+    calibrate.add_argument(
+        "measurements",
+        nargs="+",
+        help="measurements (JSON), or CSV files as in profiles/measurements",
+    )
+    calibrate.add_argument(
+        "-o", "--output", default=None, help="file for the measurement with its calibration"
+    )
     calibrate.add_argument(
         "--write",
         action="store_true",
-        help="also hold out models, accelerators and engines, and replace profiles/calibrations",
+        help="refit all that is shipped to these rows, with hold-outs, and replace profiles/calibrations (slow)",
     )
     add_measure(verb("measure", "Measure this machine, and compare with what is predicted."))
     for name, summary in (

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.catalog.calibration_constants import SHIPPED, Shelf, weights_kind
+from planner.catalog.measurements import Measurement
 from planner.catalog.own_calibration import OwnCalibration, OwnConstant, OwnError
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
@@ -22,6 +23,7 @@ FOLDS = 6
 KNOWN_FROM = 0.05  # a constant that the runs narrowed by less keeps its shipped value
 # Runs of one or two shapes say little about how far other shapes lie from the model's form.
 LEAST_BAND = 0.15
+FEW = 3.0  # runs: so many leave the least range twice as wide
 INSIDE = 0.8
 PREFERRED = ("prefill_s", "ttft_s", "tpot_s", "output_tokens_per_s", "total_tokens_per_s")
 
@@ -32,39 +34,65 @@ def calibrated(record: Record) -> Record:
     Rows that are noisy, failed or held back don't count; those of several engines don't either, but for the engine
     with most rows. Constants that the rows don't identify keep what is shipped.
     """
-    seen = _seen(record, "fit")
-    if not seen:
-        return record.model_copy(update={"calibration": None})
-    try:
-        _, stages = own_stages(seen, SHIPPED)
-        unseen = _held_out(seen, stages)
-    except PlannerError:
-        return record.model_copy(update={"calibration": None})
-    found = _calibration(record, seen, stages, unseen)
+    groups = _groups(measurements_of(record, "fit"))
+    found = None
+    if groups:
+        runs = max(groups.values(), key=len)
+        checks = _groups(measurements_of(record, "check")).get(_place(runs[0]), [])
+        found = _fitted(record.name, record.date[:10], runs, checks)
     return record.model_copy(update={"calibration": found})
 
 
-def own_runs(record: Record, role: str) -> list[Run]:
-    """The rows of a role that count and that the planner can answer, resolved."""
-    runs = []
-    for measurement in measurements_of(record, role):
+def fitted_to(rows: Sequence[Measurement], name: str, date: str) -> list[OwnCalibration]:
+    """A calibration for each accelerator and engine that the rows tell something of, those with most rows first.
+
+    Args:
+        name, date: what the calibrations are called by; date as YYYY-MM-DD.
+    """
+    groups = sorted(_groups(rows).values(), key=len, reverse=True)
+    several = len(groups) > 1
+    found = []
+    for runs in groups:
+        accelerator, engine = _place(runs[0])
+        called = f"{name} {accelerator} {engine}"[:80] if several else name
+        found.append(_fitted(called, date, runs, []))
+    return [one for one in found if one is not None]
+
+
+def _place(run: Run) -> tuple[str, str]:
+    return run.deployment.accelerator.id, run.deployment.engine.id
+
+
+def _groups(rows: Sequence[Measurement]) -> dict[tuple[str, str], list[Run]]:
+    """The rows that the planner can answer, resolved, by accelerator and engine."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    for row in rows:
         try:
-            runs.append(resolve_run(measurement))
+            run = resolve_run(row)
         except PlannerError:
             continue
-    return runs
+        found.setdefault(_place(run), []).append(run)
+    return found
 
 
-def _seen(record: Record, role: str) -> list[Observation]:
-    """What counts, each run's time per token and first token once, of the engine with most rows."""
-    runs = own_runs(record, role)
-    engines = [run.deployment.engine.id for run in runs]
-    if not engines:
-        return []
-    engine = max(sorted(set(engines)), key=engines.count)
-    mine = [run for run in runs if run.deployment.engine.id == engine]
+def _fitted(
+    name: str, date: str, runs: Sequence[Run], checks: Sequence[Run]
+) -> OwnCalibration | None:
+    seen = _seen(runs)
+    if not seen:
+        return None
+    try:
+        _, stages = own_stages(seen, SHIPPED)
+        unseen = _held_out(seen, stages)
+        return _calibration(name, date, seen, stages, unseen, _seen(checks))
+    except PlannerError:
+        return None
+
+
+def _seen(runs: Sequence[Run]) -> list[Observation]:
+    """What counts: each run's time per token and first token once, or else its rate."""
     found = []
-    for run in mine:
+    for run in runs:
         own = observations([run], PREFERRED)
         timed = [one for one in own if one.quantity.endswith("_s") and "per" not in one.quantity]
         found += timed or own[:1]
@@ -77,25 +105,29 @@ def _seen(record: Record, role: str) -> list[Observation]:
 def _held_out(seen: Sequence[Observation], stages: Sequence[Stage]) -> FloatArray:
     """log(predicted / measured) of each run by a fit to the others."""
     found = np.full(len(seen), np.nan)
-    start = [stage.solution.values for stage in stages]
     folds = min(FOLDS, len(seen))
     for fold in range(folds):
         out = [i for i in range(len(seen)) if i % folds == fold]
         rest = [one for i, one in enumerate(seen) if i % folds != fold]
-        if any(not any(one.quantity in group for one in rest) for group in _groups(seen)):
+        if any(not any(one.quantity in group for one in rest) for group in _phases(seen)):
             continue
-        shelf, _ = own_stages(rest, SHIPPED, start)
+        shelf, _ = own_stages(rest, SHIPPED, stages)
         found[out] = errors([seen[i] for i in out], shelf)
     return found
 
 
-def _groups(seen: Sequence[Observation]) -> list[tuple[str, ...]]:
+def _phases(seen: Sequence[Observation]) -> list[tuple[str, ...]]:
     names = {one.quantity for one in seen}
     return [group for group in (DECODED, READ) if names & set(group)]
 
 
 def _calibration(
-    record: Record, seen: Sequence[Observation], stages: Sequence[Stage], unseen: FloatArray
+    name: str,
+    date: str,
+    seen: Sequence[Observation],
+    stages: Sequence[Stage],
+    unseen: FloatArray,
+    checks: Sequence[Observation],
 ) -> OwnCalibration | None:
     constants: dict[str, dict[str, OwnConstant]] = {}
     for stage in stages:
@@ -118,7 +150,6 @@ def _calibration(
         }
     )
     first = seen[0].run.deployment
-    checks = [one for one in _seen(record, "check") if one.run.deployment.engine is first.engine]
     tpot = _error(DECODED, seen, laid, unseen, checks)
     ttft = _error(READ, seen, laid, unseen, checks)
     if tpot is None and ttft is None:
@@ -126,8 +157,8 @@ def _calibration(
     kinds = {weights_kind(calibration_key(one.run.deployment)[2]) for one in seen}
     return OwnCalibration(
         schema_version=1,
-        name=record.name,
-        date=record.date[:10],
+        name=name,
+        date=date,
         accelerator=first.accelerator.id,
         engine=first.engine.id,
         engine_version=first.settings.version,
@@ -153,7 +184,8 @@ def _error(
     apart = [one for one in checks if one.quantity in quantities]
     residuals = np.concatenate([unseen[mine], errors(apart, laid)])
     ratio = np.exp(-residuals[~np.isnan(residuals)])
-    low, high = -LEAST_BAND, LEAST_BAND
+    high = LEAST_BAND * (1.0 + FEW / len(mine))
+    low = -high
     if len(ratio):
         ends = np.quantile(ratio, (0.5 - INSIDE / 2.0, 0.5 + INSIDE / 2.0)) - 1.0
         low, high = min(low, float(ends[0])), max(high, float(ends[1]))

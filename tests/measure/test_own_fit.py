@@ -52,17 +52,22 @@ def scenario(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def grid(role: str = "fit", arrivals: str = "together", **changes: Any) -> list[dict[str, Any]]:
-    rows = []
-    for tokens in (64, 128, 256, 512, 1024):
-        rows.append(scenario(input_tokens=tokens, output_tokens=1, **changes))
-    for context in (64, 512, 2048):
-        for batch in changes.get("batches", (1,)):
-            rows.append(
-                scenario(input_tokens=context, output_tokens=33, **changes) | {"concurrency": batch}
-            )
-    for row in rows:
-        row.pop("batches", None)
+def grid(
+    role: str = "fit",
+    arrivals: str = "together",
+    batches: tuple[int, ...] = (1,),
+    **changes: Any,
+) -> list[dict[str, Any]]:
+    read = [
+        scenario(input_tokens=tokens, output_tokens=1, **changes)
+        for tokens in (64, 128, 256, 512, 1024)
+    ]
+    decoded = [
+        scenario(input_tokens=context, output_tokens=33, **changes) | {"concurrency": batch}
+        for context in (64, 512, 2048)
+        for batch in batches
+    ]
+    rows = decoded if arrivals == "loop" else [*read, *decoded]
     return [{"role": role, "arrivals": arrivals, "scenario": row} for row in rows]
 
 
@@ -89,8 +94,6 @@ def made(gpu: str, cases: list[dict[str, Any]], noise: float = 0.01) -> Record:
         loop = case["arrivals"] == "loop"
         names = ["tpot_s"] if decodes else ["prefill_s"]
         names = ["tpot_s", "ttft_s"] if loop and decodes else names
-        if loop and not decodes:
-            continue
         blank = Spread(median=1.0, low=1.0, high=1.0, repeats=1)
         row = Row.model_validate(
             {"id": str(number), **case, "measured": dict.fromkeys(names, blank.model_dump())}

@@ -53,26 +53,31 @@ TABLES = {
 
 
 def own_stages(
-    seen: Sequence[Observation], shelf: Shelf, start: Sequence[Sequence[float]] = ()
+    seen: Sequence[Observation], shelf: Shelf, start: Sequence[Stage] = ()
 ) -> tuple[Shelf, list[Stage]]:
     """The time per token, then the first token, fitted to runs on one device with one engine.
 
     Args:
         seen: what was measured, all of one accelerator and engine.
         shelf: what is shipped.
-        start: values of an earlier fit's stages, to begin at.
+        start: stages of an earlier fit, whose values to begin at.
 
     Raises:
         PlannerError: where a run lacks a constant or a rate.
     """
     stages: list[Stage] = []
+    known = {
+        one.name: value
+        for stage in start
+        for one, value in zip(stage.parameters, stage.solution.values, strict=True)
+    }
     kind = seen[0].run.deployment.calibration.kind if seen else ""
     for number, quantities in enumerate((DECODED, READ)):
         mine = [one for one in seen if one.quantity in quantities]
         if not mine:
             continue
         parameters = _parameters(TABLES[kind][number], mine, shelf)
-        begin = start[len(stages)] if len(start) > len(stages) else None
+        begin = [known.get(one.name, one.centre) for one in parameters]
         shelf, solution = fit(mine, parameters, shelf, start=begin, noise=NOISE)
         name = quantities[0]
         file = parameters[0].file if parameters else ""

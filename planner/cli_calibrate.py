@@ -1,0 +1,162 @@
+"""The `calibrate` verb: the shipped constants refitted, or somebody's own fitted to their runs."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from planner.catalog.measurements import Measurement, read_measurements
+from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
+from planner.errors import InvalidInput, Note
+from planner.measure.own_fit import calibrated, fitted_to
+from planner.measure.record import MAX_BYTES, Record, parse_record, record_text
+from planner.measure.refit import by_plan, outcome_json, refit, refitted_notes
+from planner.measure.write import write
+from planner.ui.locale import say_note
+
+JSON = ".json"
+
+
+def run_calibrate(
+    arguments: argparse.Namespace, language: str, print_json: Callable[[Any], None]
+) -> int:
+    """With `--write` all that is shipped is refitted; without, each file's runs give a calibration of their own."""
+    paths = [Path(name) for name in arguments.measurements]
+    if arguments.write:
+        _refit(arguments, paths, language, print_json)
+        return 0
+    rows = [row for path in paths if path.suffix.lower() != JSON for row in _rows(path)]
+    records = [
+        calibrated(_record(path, "measurements")) for path in paths if path.suffix.lower() == JSON
+    ]
+    found = [one.calibration for one in records if one.calibration is not None]
+    if rows:
+        today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+        found += fitted_to(rows, paths[0].stem[:60], today)
+    if not found:
+        raise InvalidInput("calibration_rows_tell_nothing", field="measurements")
+    if arguments.output is not None:
+        if len(found) != 1:
+            names = tuple(f"{one.accelerator} {one.engine}" for one in found)
+            raise InvalidInput("calibration_several", field="output", names=names)
+        _write(Path(arguments.output), records[0] if records else None, found[0])
+    if arguments.json:
+        print_json({"calibrations": [one.model_dump(mode="json") for one in found]})
+    else:
+        print("\n".join(line for one in found for line in calibration_lines(one, language)))
+    return 0
+
+
+def calibration_lines(own: OwnCalibration, language: str) -> list[str]:
+    """What a calibration found, as text: errors before and after, then the constants with how sure each is."""
+    values: dict[str, object] = {
+        "name": own.name,
+        "accelerator": own.accelerator,
+        "engine": own.engine,
+    }
+    lines = [say_note(Note("calibrated", values), language)]
+    for what, error in (("tpot", own.tpot), ("ttft", own.ttft)):
+        if error is not None:
+            told: dict[str, object] = {
+                "rows": error.rows,
+                "before": error.before_fraction,
+                "after": error.after_fraction,
+                "low": error.low_fraction,
+                "high": error.high_fraction,
+            }
+            lines.append("  " + say_note(Note(f"calibrated_{what}", told), language))
+    for file, entries in own.constants.items():
+        for key, constant in entries.items():
+            told = {
+                "key": f"{file}: {key}",
+                "value": f"{constant.value:.4g}",
+                "deviation": constant.deviation,
+            }
+            code = "calibrated_at_bound" if constant.at_bound else "calibrated_constant"
+            lines.append("  " + say_note(Note(code, told), language))
+    return lines
+
+
+def calibration_values(path: str, gpu: str | None) -> dict[str, Any]:
+    """What `--calibration FILE` adds to a scenario: the calibration, and the device that was measured.
+
+    Args:
+        gpu: the accelerator that was asked for; another one than was measured keeps what is shipped for it.
+
+    Raises:
+        InvalidInput: where the file isn't a measurement or a calibration, or holds none.
+    """
+    text = _text(Path(path), "calibration")
+    if '"headroom-measurement"' in text:
+        record = parse_record(text, "calibration")
+        if record.calibration is None:
+            record = calibrated(record)
+        if record.calibration is None:
+            raise InvalidInput("calibration_rows_tell_nothing", field="calibration")
+        found: dict[str, Any] = {"calibration": record.calibration.model_dump(mode="json")}
+        if record.device is not None and gpu in (None, record.device.id):
+            found |= {"device": record.device.model_dump(mode="json"), "gpu": record.device.id}
+        elif gpu is None:
+            found["gpu"] = record.accelerator
+        return found
+    own = _calibration_alone(text)
+    return {"calibration": own.model_dump(mode="json")} | (
+        {"gpu": own.accelerator} if gpu is None else {}
+    )
+
+
+def _calibration_alone(text: str) -> OwnCalibration:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInput("measurement_not_json", field="calibration") from None
+    if not isinstance(data, dict):
+        raise InvalidInput("measurement_foreign", field="calibration")
+    return parse_own_calibration(data)
+
+
+def _refit(
+    arguments: argparse.Namespace,
+    paths: list[Path],
+    language: str,
+    print_json: Callable[[Any], None],
+) -> None:
+    rows = [row for path in paths for row in _rows(path)]
+    found = refit(by_plan(rows), hold_out=True)
+    written = write(found)
+    if arguments.json:
+        print_json({"families": outcome_json(found), "written": list(written)})
+    else:
+        print("\n".join([*(say_note(note, language) for note in refitted_notes(found)), *written]))
+
+
+def _rows(path: Path) -> list[Measurement]:
+    return list(read_measurements(_text(path, "measurements").splitlines(), path.stem))
+
+
+def _record(path: Path, field: str) -> Record:
+    return parse_record(_text(path, field), field)
+
+
+def _text(path: Path, field: str) -> str:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise InvalidInput("measurement_too_big", field=field, limit_bytes=MAX_BYTES)
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise InvalidInput(
+            "file_unreadable", field=str(path), reason=error.strerror or ""
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("measurement_not_json", field=field) from error
+
+
+def _write(path: Path, record: Record | None, own: OwnCalibration) -> None:
+    text = record_text(record) if record else own.model_dump_json(indent=1) + "\n"
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,103 @@
+"""`calibrate` on a measurement, and `estimate --calibration` with what it wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from planner.cli import main
+from planner.measure.record import Record, Row, Spread, parse_record, record_text
+
+HOST_SLOWER = 2.0
+
+
+def spread(value: float) -> Spread:
+    return Spread(median=value, low=value * 0.98, high=value * 1.02, repeats=5)
+
+
+def record() -> Record:
+    """A T4 that decodes at half of the speed that is shipped for it."""
+    rows = [
+        Row(
+            id=f"decode-{context}",
+            scenario={
+                "model": "Qwen/Qwen2.5-0.5B",
+                "engine": "transformers",
+                "dtype": "fp16",
+                "input_tokens": context,
+                "output_tokens": 33,
+            },
+            arrivals="together",
+            measured={"tpot_s": spread(HOST_SLOWER * 0.0268)},
+        )
+        for context in (64, 512, 1024)
+    ]
+    document = {
+        "format": "headroom-measurement",
+        "schema_version": 1,
+        "name": "my T4",
+        "date": "2026-11-30T12:00:00+00:00",
+        "origin": "device",
+        "accelerator": "t4",
+        "conditions": {"noisy": False},
+        "rows": [row.model_dump() for row in rows],
+    }
+    return Record.model_validate(document)
+
+
+def estimate(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, object]:
+    base = ["estimate", "--model", "Qwen/Qwen2.5-1.5B", "--engine", "transformers", "--json"]
+    assert main([*base, "--dtype", "fp16", *flags]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_measurement_calibrates_and_the_estimate_uses_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, done = tmp_path / "raw.json", tmp_path / "done.json"
+    raw.write_text(record_text(record()), encoding="utf-8")
+    assert main(["calibrate", str(raw), "-o", str(done), "--lang", "en"]) == 0
+    assert "my T4: fitted for t4 with transformers" in capsys.readouterr().out
+    own = parse_record(done.read_bytes()).calibration
+    assert own is not None
+    before = estimate(capsys, "--gpu", "t4")["speed"]
+    for flags in (["--gpu", "t4", "--calibration", str(done)], ["--calibration", str(done)]):
+        after = estimate(capsys, *flags)["speed"]
+        assert after["calibration"] == "my T4"  # type: ignore[index]
+        assert after["tpot_ms"]["basis"] == "calibrated"  # type: ignore[index]
+        assert after["tpot_ms"]["mid"] > 1.4 * before["tpot_ms"]["mid"]  # type: ignore[index]
+    elsewhere = estimate(capsys, "--gpu", "l4", "--calibration", str(done))
+    assert elsewhere["speed"]["calibration"] == "transformers"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("{", "measurement_not_json"), ("[]", "measurement_foreign"), ("{}", "calibration_bad_entry")],
+)
+def test_a_file_that_is_no_calibration_is_refused(
+    text: str, code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(text, encoding="utf-8")
+    flags = ["estimate", "--model", "gpt2", "--gpu", "t4", "--calibration", str(path), "--json"]
+    assert main(flags) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == code
+
+
+def test_runs_that_tell_nothing_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(record_text(record().model_copy(update={"rows": []})), encoding="utf-8")
+    assert main(["calibrate", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "calibration_rows_tell_nothing"
+
+
+def test_estimate_needs_an_accelerator(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["estimate", "--model", "gpt2"])
+    assert stopped.value.code == 2
+    assert "--gpu" in capsys.readouterr().err
