@@ -7,12 +7,15 @@ from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator
 from planner.catalog.engines import EngineProfile, engine, engine_ids, runs_on
 from planner.catalog.formats import KVFormat, supported, weight_format
+from planner.catalog.hosts import shares_memory
 from planner.catalog.served import Service, served_by
 from planner.errors import InvalidInput, Note, Unsupported
+from planner.memory.offload import Offload
 from planner.memory.weights import StoredWeights
 from planner.scenario import Parallelism
 
 COMPUTE_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp32": 4.0}
+OFFLOADS = "llama.cpp"
 PADS_MXFP4 = frozenset({"vllm", "sglang"})
 
 
@@ -58,6 +61,40 @@ def resolve_parallelism(
                         nearest=_divisors_near(mixer.heads, parallelism.tp),
                     )
     return parallelism
+
+
+def resolve_offload(
+    chosen: EngineProfile,
+    card: Accelerator,
+    architecture: Architecture,
+    stated: dict[str, float | None],
+) -> Offload | None:
+    """What lies in host memory; None where the engine keeps everything on the GPU, or host and GPU share a memory.
+
+    Args:
+        stated: gpu_layers, cpu_expert_layers and what is said of the host, by field of the scenario.
+
+    Raises:
+        Unsupported: where the engine or the card has no use for a field that is stated.
+        InvalidInput: as `Offload.resolve`.
+    """
+    field = next((name for name, value in stated.items() if value is not None), None)
+    if chosen.id != OFFLOADS:
+        if field is not None:
+            raise Unsupported(
+                "offload_engine", field=field, engine=chosen.name, nearest=(OFFLOADS,)
+            )
+        return None
+    if shares_memory(card):
+        if field is not None:
+            raise Unsupported("offload_shared_memory", field=field, accelerator=card.name)
+        return None
+    layers, experts = stated["gpu_layers"], stated["cpu_expert_layers"]
+    return Offload.resolve(
+        architecture,
+        None if layers is None else int(layers),
+        None if experts is None else int(experts),
+    )
 
 
 def _divisors_near(heads: int, tp: int) -> tuple[int, ...]:

@@ -78,6 +78,7 @@ class MemoryAnswer:
         max_concurrency: sequences of that length held at once.
         max_context_tokens: longest sequence that `concurrency` users can have at once.
         needed_bytes_per_gpu: weights, activations, overhead and the workload's cache.
+        host_weights_bytes, host_kv_bytes: what lies in host memory, over the deployment; None where nothing does.
         reserved_bytes_per_gpu: what the engine takes from the card.
         verdict: "fits", "tight" or "does_not_fit"; `reason` says why, `remedies` what would change it.
         starts: the engine comes up, whether or not it holds the whole workload at once.
@@ -100,6 +101,8 @@ class MemoryAnswer:
     max_context_tokens: Estimate
     needed_bytes_per_gpu: Estimate
     reserved_bytes_per_gpu: Estimate
+    host_weights_bytes: Estimate | None
+    host_kv_bytes: Estimate | None
     verdict: str
     starts: bool
     reason: Note
@@ -116,7 +119,8 @@ class SpeedAnswer:
         prefill_tokens_per_s: one prompt alone; decode_tokens_per_s: one user.
         output_tokens_per_s, total_tokens_per_s: the whole deployment, closed loop at `concurrency`.
         running_batch: sequences decoded together in each data-parallel group; queue_wait_s: waiting for a place.
-        bound_by: what decode is limited by: "bandwidth", "compute", "host" or "communication".
+        bound_by: what decode is limited by: "bandwidth", "compute", "host", "communication", "host_memory" or
+            "transfer".
         prefill_bound_by: the same for prefill.
         ttft_bound_s, tpot_bound_s: physical floors; None where none applies (weights live in the card's cache).
         decode_parts, prefill_parts: components of one step and of one prefill, in seconds; they sum to the whole.

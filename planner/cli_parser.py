@@ -9,11 +9,16 @@ from planner.ui.locale import LANGUAGES
 
 INTEGERS = (
     "gpus", "tp", "pp", "ep", "dp", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size",
-    "input_tokens", "output_tokens", "concurrency",
+    "input_tokens", "output_tokens", "concurrency", "gpu_layers", "cpu_expert_layers",
 )  # fmt: skip
 
 
-REALS = ("gpu_memory_gib", "gpu_memory_utilization")
+REALS = (
+    "gpu_memory_gib",
+    "gpu_memory_utilization",
+    "host_memory_gib",
+    "host_bandwidth_gb_per_s",
+)
 
 
 TEXTS = ("engine", "engine_version", "weights", "kv", "dtype")
@@ -37,6 +42,10 @@ HELP = {
     "kv": "auto, fp16, bf16, fp8, int8, q8_0, q4_0, or K/V such as q8_0/q4_0",
     "dtype": "compute dtype: auto, fp16, bf16 or fp32",
     "gpu_memory_gib": "usable memory per GPU in GiB, where it isn't the catalogue's",
+    "gpu_layers": "layers kept on the GPU, the output layer counted (llama.cpp's -ngl; default all)",
+    "cpu_expert_layers": "first layers whose experts stay in host memory (llama.cpp's --n-cpu-moe; default none)",
+    "host_memory_gib": "memory of the host in GiB (default: enough)",
+    "host_bandwidth_gb_per_s": "bandwidth of the host's memory in GB/s (default: of a usual host for the GPU)",
     "gpu_memory_utilization": "share of the GPU's memory that the engine may take, 0 to 1",
     "max_model_len": "longest sequence the engine accepts (tokens)",
     "max_num_seqs": "most sequences in one step",

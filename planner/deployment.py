@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from planner.allowed import (
@@ -15,15 +15,11 @@ from planner.allowed import (
     format_notes,
     fp8_cache_by_default,
     padding_of,
+    resolve_offload,
     resolve_parallelism,
     served_notes,
 )
-from planner.architecture.cache import (
-    CacheLayout,
-    cache_bytes,
-    cache_layout,
-    states_kept_otherwise,
-)
+from planner.architecture.cache import CacheLayout, states_kept_otherwise
 from planner.architecture.checkpoint.sizes import CheckpointBytes, checkpoint_of
 from planner.architecture.resolve import architecture_from_config, architecture_of
 from planner.architecture.spec import Architecture
@@ -41,17 +37,17 @@ from planner.catalog.engines import (
     with_overrides,
 )
 from planner.catalog.formats import KVFormat, kv_format, resolve_dtype, weight_format
+from planner.catalog.hosts import Host, host_of
 from planner.catalog.models import model_profile
 from planner.catalog.own_calibration import chosen_calibration
 from planner.errors import InvalidInput, Note
 from planner.memory.checkpoint import own_format, weights_by_checkpoint
-from planner.memory.placement import pipeline_stages
+from planner.memory.layouts import layouts_of
 from planner.memory.weights import StoredWeights
-from planner.quantity import GIB, Basis
+from planner.quantity import GB, GIB, Basis
 from planner.scenario import GivenConfig, Parallelism, Scenario, canonical_text
+from planner.speed.host import host_rates, with_host
 from planner.speed.work import Hardware, Work, hardware_of, product_dtypes, work
-
-TYPICAL_TOKENS = 4096.0  # where stages of a pipeline are compared for the heaviest cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +79,8 @@ class Deployment:
         model_layout: one sequence's cache over the whole model, as the engine keeps it.
         rank_layout: the same on the rank that holds most of it.
         step_layout: what one step reads on one tp rank, all pipeline stages together.
+        host_layout: the same in host memory; None where the engine keeps nothing there.
+        machine: the host, where it does a part of each step; machine_basis: how far its bandwidth is known.
         padding_bytes: what the engine's kernels add to the weights on one GPU when loading.
         warnings, assumptions: what a person should know about the resolution.
     """
@@ -104,6 +102,9 @@ class Deployment:
     work: Work
     calibration: Calibration
     padding_bytes: float
+    host_layout: CacheLayout | None
+    machine: Host | None
+    machine_basis: Basis
     warnings: tuple[Note, ...]
     assumptions: tuple[Note, ...]
 
@@ -117,10 +118,16 @@ class Deployment:
 
     def layout_with(self, kv: KVFormat, *, whole: bool = False) -> CacheLayout:
         """The cache of one sequence on the heaviest rank (`whole`: of the model) in another cache format."""
-        layouts = _layouts(
-            self.architecture, kv, self.compute_bytes, self.settings, self.parallelism
+        host = self.stored.host
+        layouts = layouts_of(
+            self.architecture,
+            kv,
+            self.compute_bytes,
+            self.settings,
+            self.parallelism,
+            host.offload if host else None,
         )
-        return layouts[0] if whole else layouts[1]
+        return layouts.model if whole else layouts.rank
 
 
 def resolve(scenario: Scenario) -> Deployment:
@@ -150,6 +157,12 @@ def resolve(scenario: Scenario) -> Deployment:
             scenario.max_num_seqs,
             scenario.max_num_batched_tokens,
             scenario.block_size,
+        ),
+        (
+            ("gpu_layers", scenario.gpu_layers),
+            ("cpu_expert_layers", scenario.cpu_expert_layers),
+            ("host_memory_gib", scenario.host_memory_gib),
+            ("host_bandwidth_gb_per_s", scenario.host_bandwidth_gb_per_s),
         ),
     )
 
@@ -204,6 +217,7 @@ def _resolve(
     include_mtp: bool,
     gpu_memory_gib: float | None,
     overrides: tuple[float | None, int | None, int | None, int | None],
+    beside: tuple[tuple[str, float | None], ...],
 ) -> Deployment:
     model = resolve_model(model_name, given)
     architecture = model.architecture
@@ -224,8 +238,15 @@ def _resolve(
         dtype_name, architecture.dtype, card, chosen.id, model_type=architecture.model_type
     )
     warnings.extend(dtype_notes)
+    offload = resolve_offload(chosen, card, architecture, dict(beside))
     stored = weights_by_checkpoint(
-        architecture, model.checkpoint, format_id, parallelism, dtype, include_mtp=include_mtp
+        architecture,
+        model.checkpoint,
+        format_id,
+        parallelism,
+        dtype,
+        include_mtp=include_mtp,
+        offload=offload,
     )
     warnings.extend(format_notes(stored, chosen, card))
     assumptions.extend(stored.notes)
@@ -274,15 +295,27 @@ def _resolve(
     )
     assumptions.extend(calibration_notes)
     compute_bytes = COMPUTE_BYTES[dtype]
-    model_layout, rank_layout, step_layout = _layouts(
-        architecture, cache_format, compute_bytes, settings, parallelism
-    )
+    layouts = layouts_of(architecture, cache_format, compute_bytes, settings, parallelism, offload)
     kept = states_kept_otherwise(architecture, settings.states)
     if kept is not None:
         kept = (
             dtype if kept == COMPUTE else {"float32": "fp32", "float16": "fp16"}.get(kept, "bf16")
         )
         assumptions.append(Note("recurrent_state_dtype", {"engine": chosen.name, "dtype": kept}))
+    products = product_dtypes(stored, chosen.id, card)
+    parts = work(architecture, stored, layouts.step, parallelism, dtype, products)
+    hardware = hardware_of(card)
+    machine, machine_basis = None, Basis.EXACT
+    if offload is not None and offload.computes:
+        machine = host_of(card)
+        stated_gb_per_s = dict(beside)["host_bandwidth_gb_per_s"]
+        bandwidth = None if stated_gb_per_s is None else stated_gb_per_s * GB
+        machine_basis = machine.basis if bandwidth is None else Basis.TRANSFERRED
+        if bandwidth is None:
+            told = {"host": machine.id, "bandwidth_bytes_per_s": machine.bandwidth_bytes_per_s}
+            assumptions.append(Note("host_bandwidth_assumed", told))
+        hardware = replace(hardware, host=host_rates(machine, card, bandwidth))
+        parts = with_host(parts, architecture, stored, layouts.resident, layouts.host, products)
     return Deployment(
         model=model,
         accelerator=card,
@@ -294,20 +327,16 @@ def _resolve(
         kv=cache_format,
         usable_bytes=usable,
         usable_basis=usable_basis,
-        model_layout=model_layout,
-        rank_layout=rank_layout,
-        step_layout=step_layout,
-        hardware=hardware_of(card),
-        work=work(
-            architecture,
-            stored,
-            step_layout,
-            parallelism,
-            dtype,
-            product_dtypes(stored, chosen.id, card),
-        ),
+        model_layout=layouts.model,
+        rank_layout=layouts.rank,
+        step_layout=layouts.step,
+        hardware=hardware,
+        work=parts,
         calibration=calibration,
         padding_bytes=padding,
+        host_layout=None if offload is None else layouts.host,
+        machine=machine,
+        machine_basis=machine_basis,
         warnings=tuple(warnings),
         assumptions=tuple(assumptions),
     )
@@ -339,36 +368,3 @@ def _format_hint(format_id: str, architecture: Architecture) -> str:
     ):
         return "nf4"
     return format_id
-
-
-def _layouts(
-    architecture: Architecture,
-    kv: KVFormat,
-    compute_bytes: float,
-    settings: EngineSettings,
-    parallelism: Parallelism,
-) -> tuple[CacheLayout, CacheLayout, CacheLayout]:
-    """One sequence's cache: of the model, of the rank that holds most, and as one step reads it."""
-
-    def layout(
-        tp: int, stage: tuple[int, int] | None = None, *, honour_windows: bool = False
-    ) -> CacheLayout:
-        first, last = stage or (0, None)
-        return cache_layout(
-            architecture,
-            kv.key_bytes,
-            kv.value_bytes,
-            compute_bytes,
-            tp=tp,
-            first_layer=first,
-            last_layer=last,
-            ignore_windows=not (settings.windowed_cache or honour_windows),
-            states=settings.states,
-        )
-
-    of_stages = [layout(parallelism.tp)]
-    if parallelism.pp > 1:
-        stages = pipeline_stages(architecture.layers, parallelism.pp)
-        of_stages = [layout(parallelism.tp, stage) for stage in stages]
-    heaviest = max(of_stages, key=lambda one: cache_bytes(one, TYPICAL_TOKENS))
-    return layout(1), heaviest, layout(parallelism.tp, honour_windows=True)

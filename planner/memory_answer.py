@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.answers import MemoryAnswer
 from planner.architecture.cache import cache_bytes, marginal_bytes
 from planner.catalog.formats import kv_format, supported
-from planner.deployment import Deployment
+from planner.deployment import Deployment, resolve
+from planner.errors import Note, PlannerError
 from planner.memory.budget import (
+    WEIGHTS_BAND,
     Component,
     MemoryBudget,
     engine_printed_kv_tokens,
     over_pool,
     pool_tokens,
+    requested_sequences,
 )
-from planner.memory.fit import Fit, fit, remedies
-from planner.memory_limits import GROWING, held_estimate, longest_context
-from planner.quantity import Estimate, worst
+from planner.memory.fit import Fit, Verdict, fit, remedies
+from planner.memory.pool import pool_layout, sequence_bytes
+from planner.memory_limits import GROWING, budget_of, held_estimate, longest_context
+from planner.quantity import GIB, Basis, Estimate, worst
 from planner.scenario import Scenario
 
 SMALLER_CACHES = ("fp8", "q8_0", "q4_0")
@@ -23,7 +29,7 @@ SMALLER_CACHES = ("fp8", "q8_0", "q4_0")
 
 def verdict_of(deployment: Deployment, scenario: Scenario, budget: MemoryBudget) -> Fit:
     """Whether the scenario's workload fits into the budget."""
-    return fit(
+    found = fit(
         budget,
         deployment.architecture,
         input_tokens=scenario.input_tokens,
@@ -31,6 +37,34 @@ def verdict_of(deployment: Deployment, scenario: Scenario, budget: MemoryBudget)
         concurrency=scenario.concurrency,
         max_model_len=scenario.max_model_len,
     )
+    needed = sum(host_bytes(deployment, scenario, budget))
+    if scenario.host_memory_gib is None or needed <= scenario.host_memory_gib * GIB:
+        return found
+    if found.verdict is Verdict.DOES_NOT_FIT:
+        return found
+    values: dict[str, object] = {
+        "needed_bytes": needed,
+        "host_bytes": scenario.host_memory_gib * GIB,
+    }
+    return replace(
+        found,
+        verdict=Verdict.DOES_NOT_FIT,
+        starts=False,
+        reason=Note("fit_host_memory_exceeded", values),
+    )
+
+
+def host_bytes(
+    deployment: Deployment, scenario: Scenario, budget: MemoryBudget
+) -> tuple[float, float]:
+    """Weights and caches that lie in host memory, the workload's slots all at their whole context (bytes)."""
+    host, layout = deployment.stored.host, deployment.host_layout
+    if host is None or layout is None:
+        return 0.0, 0.0
+    pool = pool_layout(deployment.architecture, layout, budget.settings)
+    context = scenario.max_model_len or scenario.input_tokens + scenario.output_tokens
+    sequences = requested_sequences(float(scenario.concurrency), budget.replicas)
+    return host.total_bytes, float(sequences * sequence_bytes(pool, float(context)))
 
 
 def memory_answer(
@@ -47,6 +81,7 @@ def memory_answer(
         parts.append(budget.graphs)
     needed = _around(verdict.needed_bytes, parts)
     reserved = float(budget.reserved_bytes)
+    host_weights, host_kv = host_bytes(deployment, scenario, budget)
     exact = Estimate.exact
     usable = float(deployment.usable_bytes)
     limit = deployment.architecture.max_context_tokens
@@ -80,24 +115,88 @@ def memory_answer(
         reserved_bytes_per_gpu=_around(reserved, parts)
         if growing
         else Estimate(reserved, reserved, reserved, "bytes", budget.settings.basis),
+        host_weights_bytes=_on_host(host_weights, WEIGHTS_BAND),
+        host_kv_bytes=_on_host(host_kv, (0.0, 0.0)),
         verdict=verdict.verdict.value,
         starts=verdict.starts,
         reason=verdict.reason,
-        remedies=()
-        if verdict.verdict == "fits" or verdict.reason.code.startswith("fit_context")
-        else remedies(
-            budget,
-            deployment.architecture,
-            input_tokens=scenario.input_tokens,
-            output_tokens=scenario.output_tokens,
-            concurrency=scenario.concurrency,
-            pp=deployment.parallelism.pp,
-            kv_alternatives=[
-                (name, deployment.layout_with(kv_format(name, deployment.dtype)))
-                for name in smaller_caches(deployment)
-            ],
-        ),
+        remedies=_remedies(deployment, scenario, budget, verdict),
     )
+
+
+def _remedies(
+    deployment: Deployment, scenario: Scenario, budget: MemoryBudget, verdict: Fit
+) -> tuple[Note, ...]:
+    """What would change a verdict that isn't good; nothing on the card helps a host that is too small."""
+    code = verdict.reason.code
+    if verdict.verdict == "fits" or code.startswith(("fit_context", "fit_host_memory")):
+        return ()
+    found = remedies(
+        budget,
+        deployment.architecture,
+        input_tokens=scenario.input_tokens,
+        output_tokens=scenario.output_tokens,
+        concurrency=scenario.concurrency,
+        pp=deployment.parallelism.pp,
+        kv_alternatives=[
+            (name, deployment.layout_with(kv_format(name, deployment.dtype)))
+            for name in smaller_caches(deployment)
+        ],
+    )
+    if verdict.verdict is not Verdict.DOES_NOT_FIT:
+        return found
+    more = (Note(f"remedy_{field}", {field: count}) for field, count in offload_that_fits(scenario))
+    return (*found, *more)
+
+
+def offload_that_fits(scenario: Scenario) -> tuple[tuple[str, int], ...]:
+    """The least that has to lie in host memory for the workload to fit: experts of a mixture, else whole layers.
+
+    Returns:
+        A field of the scenario and its value; empty where the engine or the card has no use for it, or nothing helps.
+    """
+    deployment = resolve(scenario)
+    if deployment.stored.host is None:
+        return ()
+    layers, before = deployment.architecture.layers, deployment.stored.host.offload
+    tries: list[tuple[str, int, int]] = []
+    if deployment.stored.experts:
+        tries.append(("cpu_expert_layers", before.expert_layers + 1, layers))
+    fewest_off = before.host_layers + 1
+    tries.append(("gpu_layers", fewest_off, layers + 1))
+    for field, first, last in tries:
+        found = _least(scenario, field, first, last, layers)
+        if found is not None:
+            return ((field, found),)
+    return ()
+
+
+def _least(scenario: Scenario, field: str, first: int, last: int, layers: int) -> int | None:
+    """The value of `field` at which the fewest layers, from `first` to `last`, are off the GPU and the rest fits."""
+
+    def value(off: int) -> int:
+        return off if field == "cpu_expert_layers" else layers + 1 - off
+
+    best = None
+    while first <= last:
+        middle = (first + last) // 2
+        changed = scenario.replace(**{field: value(middle)})
+        try:
+            deployment = resolve(changed)
+            fits = verdict_of(deployment, changed, budget_of(deployment, changed)).verdict
+        except PlannerError:
+            fits = Verdict.DOES_NOT_FIT
+        if fits is Verdict.DOES_NOT_FIT:
+            first = middle + 1
+        else:
+            best, last = value(middle), middle - 1
+    return best
+
+
+def _on_host(size: float, band: tuple[float, float]) -> Estimate | None:
+    if not size:
+        return None
+    return Estimate.banded(size, band, "bytes", Basis.CALIBRATED)
 
 
 def _around(mid: float, parts: list[Component]) -> Estimate:

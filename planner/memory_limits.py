@@ -50,6 +50,7 @@ def budget_at(
         max_model_len=max_model_len,
         compute_bytes=deployment.compute_bytes,
         padding_bytes=deployment.padding_bytes,
+        host=deployment.stored.host,
     )
 
 

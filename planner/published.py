@@ -47,6 +47,8 @@ MEMORY = (
     Published("max_context_tokens", "max_context_tokens", whole=True),
     Published("needed_gib_per_gpu", "needed_bytes_per_gpu", 1 / GIB),
     Published("reserved_gib_per_gpu", "reserved_bytes_per_gpu", 1 / GIB),
+    Published("host_weights_gib", "host_weights_bytes", 1 / GIB),
+    Published("host_kv_gib", "host_kv_bytes", 1 / GIB),
 )
 
 SPEED = (

@@ -76,7 +76,7 @@ class Estimate:
     def banded(
         cls,
         mid: Quantity,
-        band: tuple[float, float],
+        band: tuple[Quantity, Quantity],
         unit: str,
         basis: Basis,
         *,

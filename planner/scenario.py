@@ -18,6 +18,7 @@ SCHEMA_VERSION = 1
 MAX_TOKENS = 100_000_000
 MAX_GPUS = 4096
 MAX_CONCURRENCY = 1_000_000
+MAX_LAYERS = 10_000
 DATA_FIELDS = ("config", "device", "calibration")  # objects rather than words
 
 
@@ -40,6 +41,10 @@ class Scenario(BaseModel):
         dtype: compute dtype ("auto", "fp16", "bf16", "fp32").
         tp, pp, ep, dp: tensor, pipeline, expert parallel and data-parallel-attention degrees; gpus = tp · pp · dp.
         gpu_memory_gib: usable memory per GPU in GiB where it isn't the catalogue's.
+        gpu_layers: layers kept on the GPU, the output layer counted as one; None: all.
+        cpu_expert_layers: first layers whose routed experts are kept in host memory; None: none.
+        host_memory_gib: memory of the host in GiB; None: enough.
+        host_bandwidth_gb_per_s: bandwidth of the host's memory in GB/s; None: that of a usual host for the GPU.
         concurrency: requests in flight at once, over all GPUs.
         include_mtp: count next-token-prediction layers among the weights.
     """
@@ -62,6 +67,12 @@ class Scenario(BaseModel):
     dtype: str = Field(default="auto", max_length=20)
     include_mtp: bool = False
     gpu_memory_gib: float | None = Field(default=None, gt=0, le=100_000, allow_inf_nan=False)
+    gpu_layers: int | None = Field(default=None, ge=0, le=MAX_LAYERS)
+    cpu_expert_layers: int | None = Field(default=None, ge=0, le=MAX_LAYERS)
+    host_memory_gib: float | None = Field(default=None, gt=0, le=100_000, allow_inf_nan=False)
+    host_bandwidth_gb_per_s: float | None = Field(
+        default=None, gt=0, le=100_000, allow_inf_nan=False
+    )
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
     max_model_len: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     max_num_seqs: int | None = Field(default=None, ge=1, le=MAX_CONCURRENCY)

@@ -20,15 +20,16 @@ WAIT_FACTOR = 2.0  # of queueing models against simulation and logs
 
 
 def rates_basis(deployment: Deployment) -> Basis:
-    """How well the card's own rates are known: an assumed bandwidth or peak makes every time assumed.
+    """How well the card's rates, and its host's, are known: an assumed bandwidth or peak makes every time assumed.
 
     Constants fitted on the very card are parts of whatever its rates are, so that the times are those measured.
     """
     if deployment.calibration.own:
-        return Basis.EXACT
+        return deployment.machine_basis
     figures = deployment.accelerator.figures
     keys = ("bandwidth_bytes_per_s", f"peak_{deployment.dtype}_flops_per_s")
-    return worst(*(figures[key].basis for key in keys if key in figures), Basis.EXACT)
+    known = (figures[key].basis for key in keys if key in figures)
+    return worst(*known, deployment.machine_basis, Basis.EXACT)
 
 
 def most_running(
@@ -82,7 +83,11 @@ def point_of(
 
 @dataclass(frozen=True, slots=True)
 class Middles:
-    """A serving point and its floors, numbers or arrays (s; `running` in sequences over the deployment)."""
+    """A serving point and its floors, numbers or arrays (s; `running` in sequences over the deployment).
+
+    Attributes:
+        ttft_host_fraction, tpot_host_fraction: share of the time that goes to what lies in host memory.
+    """
 
     ttft_s: Quantity
     ttft_unloaded_s: Quantity
@@ -91,6 +96,26 @@ class Middles:
     running: Quantity
     ttft_floor_s: Quantity
     tpot_floor_s: Quantity
+    ttft_host_fraction: Quantity = 0.0
+    tpot_host_fraction: Quantity = 0.0
+
+
+def widened(
+    deployment: Deployment, band: tuple[float, float], host_fraction: Quantity
+) -> tuple[Quantity, Quantity]:
+    """A calibration's relative range of a time, of which the host's part has a wider one of its own.
+
+    Args:
+        host_fraction: share of the time that goes to what lies in host memory.
+    """
+    if deployment.machine is None:
+        return band
+    known = deployment.machine_basis < Basis.ASSUMED
+    low, high = deployment.machine.stated_band if known else deployment.machine.assumed_band
+    return (
+        band[0] + host_fraction * (min(low, band[0]) - band[0]),
+        band[1] + host_fraction * (max(high, band[1]) - band[1]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,20 +151,18 @@ def ranges(
     calibration = deployment.calibration
     rates = rates_basis(deployment)
     basis, first_basis = worst(calibration.basis, rates), worst(calibration.ttft_basis, rates)
+    first_band = widened(deployment, calibration.ttft_band, point.ttft_host_fraction)
+    token_band = widened(deployment, calibration.tpot_band, point.tpot_host_fraction)
     floor = point.ttft_floor_s
-    unloaded = Estimate.banded(
-        point.ttft_unloaded_s, calibration.ttft_band, "s", first_basis, floor=floor
-    )
+    unloaded = Estimate.banded(point.ttft_unloaded_s, first_band, "s", first_basis, floor=floor)
     own = point.ttft_s - point.queue_wait_s
-    first = Estimate.banded(own, calibration.ttft_band, "s", first_basis, floor=floor)
+    first = Estimate.banded(own, first_band, "s", first_basis, floor=floor)
     if not deployment.work.generates:
         requests = first.inverse(point.running, "1/s")
         return Ranges(
             first, unloaded, None, first, None, None, _times(requests, inputs, "tokens/s")
         )
-    tpot = Estimate.banded(
-        point.tpot_s, calibration.tpot_band, "s", basis, floor=point.tpot_floor_s
-    )
+    tpot = Estimate.banded(point.tpot_s, token_band, "s", basis, floor=point.tpot_floor_s)
     service = _plus(first, _times(tpot, outputs - 1.0, "s"))
     requests = service.inverse(point.running, "1/s")
     rounds = point.queue_wait_s / service.mid  # others' whole times that a request waits for
@@ -192,6 +215,8 @@ def speed_answer(deployment: Deployment, scenario: Scenario, budget: MemoryBudge
             running=running,
             ttft_floor_s=float(first.seconds),
             tpot_floor_s=float(token.seconds),
+            ttft_host_fraction=point.prefill.offloaded_fraction,
+            tpot_host_fraction=point.decode.offloaded_fraction,
         ),
     )
     return SpeedAnswer(

@@ -14,11 +14,11 @@ from planner.deployment import resolve
 from planner.evaluation import Evaluation
 from planner.memory.fit import fit_level
 from planner.memory_limits import budget_at, budget_of, most_users, split_length
-from planner.quantity import Estimate, FloatArray, Quantity, worst
+from planner.quantity import Estimate, FloatArray, worst
 from planner.scenario import Scenario
 from planner.speed.bounds import tpot_bound, ttft_bound
 from planner.speed.step import decode_step
-from planner.speed_answer import Middles, point_of, ranges, rates_basis
+from planner.speed_answer import Middles, point_of, ranges, rates_basis, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,6 @@ def _array(values: Any) -> FloatArray:
     return np.asarray(values, dtype=np.float64)
 
 
-def _banded(
-    mid: Quantity, band: tuple[float, float], basis: Any, floor: Quantity, unit: str
-) -> Estimate:
-    return Estimate.banded(mid, band, unit, basis, floor=floor)
-
-
 def ttft_curve(scenario: Scenario, input_tokens: FloatArray) -> Curve:
     """Time to first token against prompt length, at the scenario's number of users, waiting included (s)."""
     return _over_prompts(scenario, input_tokens)[0]
@@ -172,6 +166,8 @@ def _over_prompts(scenario: Scenario, input_tokens: FloatArray) -> tuple[Curve, 
             running=running + shape,
             ttft_floor_s=first.seconds + shape,
             tpot_floor_s=token.seconds + shape,
+            ttft_host_fraction=point.prefill.offloaded_fraction + shape,
+            tpot_host_fraction=point.decode.offloaded_fraction + shape,
         ),
         input_tokens=lengths,
     )
@@ -260,7 +256,8 @@ def batch_curve(scenario: Scenario, batches: FloatArray) -> BatchCurve:
     bound = tpot_bound(
         deployment.work, deployment.hardware, point.running_batch * groups, inputs + outputs / 2.0
     )
-    seconds = _banded(point.tpot_s + 0.0 * people, calibration.tpot_band, basis, bound.seconds, "s")
+    band = widened(deployment, calibration.tpot_band, point.decode.offloaded_fraction)
+    seconds = Estimate.banded(point.tpot_s + 0.0 * people, band, "s", basis, floor=bound.seconds)
     system = point.output_tokens_per_s + 0.0 * people
     return BatchCurve(
         people,

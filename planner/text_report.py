@@ -32,6 +32,8 @@ MEMORY_ROWS = (
     ("needed_bytes_per_gpu", "gib"),
     ("reserved_bytes_per_gpu", "gib"),
     ("usable_bytes_per_gpu", "gib"),
+    ("host_weights_bytes", "gib"),
+    ("host_kv_bytes", "gib"),
     ("kv_bytes_per_token", "bytes"),
     ("kv_bytes_per_sequence", "bytes"),
     ("state_bytes_per_sequence", "bytes"),

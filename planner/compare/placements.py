@@ -23,6 +23,7 @@ from planner.speed.hardware import stack_hardware
 # Of a deployment; the rest of a scenario is its workload.
 DEPLOYMENT_FIELDS = (
     "model", "tp", "pp", "ep", "dp", "engine", "engine_version", "weights", "kv", "dtype", "include_mtp",
+    "gpu_layers", "cpu_expert_layers", "host_memory_gib", "host_bandwidth_gb_per_s",
     "gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens", "block_size",
 )  # fmt: skip
 # Settings that may differ inside a group: the first as an array, the others say nothing about the arithmetic.

@@ -107,6 +107,8 @@ def _middles(memory: GroupBudget, scenario: Scenario) -> list[_Member | None] | 
             running=at(running, index),
             ttft_floor_s=at(first, index),
             tpot_floor_s=at(token, index),
+            ttft_host_fraction=at(point.prefill.offloaded_fraction, index),
+            tpot_host_fraction=at(point.decode.offloaded_fraction, index),
         )
         known = math.isfinite(one.ttft_s + one.tpot_s + one.ttft_floor_s + one.tpot_floor_s)
         found.append(_Member(one, names[index]) if known else None)

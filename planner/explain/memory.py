@@ -31,6 +31,36 @@ def _weights(context: Context) -> Explanation:
     )
 
 
+def _host_weights(context: Context) -> Explanation:
+    stored, memory = context.deployment.stored, context.evaluation.memory
+    held = float(memory.host_weights_bytes.mid) if memory.host_weights_bytes else 0.0
+    return explanation_of(
+        "host_weights_bytes",
+        "Σ W_i",
+        "{held:gib}",
+        [Term("W", "term.whole_weights", stored.total_bytes, "gib")],
+        model_sources(context.deployment),
+        held=held,
+    )
+
+
+def _host_cache(context: Context) -> Explanation:
+    layout, memory = context.deployment.host_layout, context.evaluation.memory
+    held = float(memory.host_kv_bytes.mid) if memory.host_kv_bytes else 0.0
+    users = float(context.evaluation.scenario.concurrency)
+    terms = [Term("u", "term.users", users, "count")]
+    if layout is not None:
+        terms += _cache_terms(layout, context.tokens)
+    return explanation_of(
+        "host_kv_bytes",
+        f"u · ({_cache_formula(layout) if layout else '0'})",
+        "{held:gib}",
+        terms,
+        engine_sources(context.deployment),
+        held=held,
+    )
+
+
 def _cache_terms(layout: CacheLayout, tokens: float) -> list[Term]:
     terms = [Term("S", "term.tokens", tokens, "count")]
     for index, group in enumerate(layout.groups, start=1):
@@ -317,4 +347,6 @@ MEMORY: dict[str, Callable[[Context], Explanation]] = {
     "kv_pool_tokens": _tokens_held,
     "usable_bytes_per_gpu": _usable,
     "state_bytes_per_sequence": _state,
+    "host_weights_bytes": _host_weights,
+    "host_kv_bytes": _host_cache,
 }

@@ -90,6 +90,12 @@ def calibration_sources(deployment: Deployment) -> Iterator[Source]:
     yield from _profile_sources(f"calibrations/{deployment.calibration.file}.yaml")
 
 
+def host_sources(deployment: Deployment) -> Iterator[Source]:
+    """Sources of the host's figures, where it does a part of each step."""
+    if deployment.machine is not None:
+        yield from _profile_sources(f"hosts/{deployment.machine.id}.yaml")
+
+
 def model_sources(deployment: Deployment) -> Iterator[Source]:
     """Sources of the model's configuration; none for a pasted one."""
     if deployment.model.profile:

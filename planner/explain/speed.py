@@ -16,6 +16,7 @@ from planner.explain.parts import (
     accelerator_sources,
     calibration_sources,
     explanation_of,
+    host_sources,
 )
 
 
@@ -48,6 +49,7 @@ def _from_parts(figure: str, which: str) -> Callable[[Context], Explanation]:
                         "bandwidth_bytes_per_s",
                         f"peak_{context.deployment.dtype}_flops_per_s",
                     ),
+                    *host_sources(context.deployment),
                 )
             ),
             **parts,
@@ -126,12 +128,21 @@ def _bound(figure: str) -> Callable[[Context], Explanation]:
         else:
             flops = per_token + head_flops_per_token(architecture)
         seconds = getattr(context.evaluation.speed, figure)
+        share = deployment.work.host
+        on_gpu = deployment.work if share is None else share.resident
+        host = []
+        if share is not None:
+            most = float(hardware.host_rates().most_bandwidth_bytes_per_s)
+            host = [
+                Term("bytes_h", "term.host_bytes", share.held.least_weight_bytes, "bytes"),
+                Term("W_h", "term.host_bandwidth", most, "bandwidth"),
+            ]
         return explanation_of(
             figure,
-            "max( bytes / W , FLOP / (P · GPU) )",
+            "max( bytes / W , FLOP / (P · GPU) )" + (" + bytes_h / W_h" if host else ""),
             "{seconds:time}",
             [
-                Term("bytes", "term.least_bytes", deployment.work.least_weight_bytes, "bytes"),
+                Term("bytes", "term.least_bytes", on_gpu.least_weight_bytes, "bytes"),
                 Term("W", "term.bandwidth", float(hardware.bandwidth_bytes_per_s), "bandwidth"),
                 Term("FLOP", "term.flop_of_model", flops, "flop"),
                 Term(
@@ -140,9 +151,15 @@ def _bound(figure: str) -> Callable[[Context], Explanation]:
                     float(hardware.product_peak(deployment.dtype, deployment.dtype)),
                     "flops",
                 ),
+                *host,
             ],
-            accelerator_sources(
-                deployment, "bandwidth_bytes_per_s", f"peak_{deployment.dtype}_flops_per_s"
+            iter(
+                (
+                    *accelerator_sources(
+                        deployment, "bandwidth_bytes_per_s", f"peak_{deployment.dtype}_flops_per_s"
+                    ),
+                    *host_sources(deployment),
+                )
             ),
             seconds=float(seconds or 0.0),
         )

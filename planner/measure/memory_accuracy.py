@@ -185,7 +185,13 @@ def _three(low: object, mid: object, high: object) -> tuple[float, float, float]
 
 
 def _loaded_extra(deployment: Deployment) -> float:
-    """What engines that take a part of the card log as loaded beside the checkpoint's tensors (bytes)."""
+    """What engines log as loaded beside what lies on the card (bytes).
+
+    llama.cpp: the rest of the file, which is in host memory. Engines that take a part of the card: what they add to
+    the checkpoint's tensors.
+    """
+    if deployment.stored.host is not None:
+        return deployment.stored.total_bytes - sum(deployment.stored.stage_bytes)
     if deployment.settings.policy in ("grow", "context"):
         return 0.0
     rotary = rotary_bytes(deployment.architecture, deployment.compute_bytes)

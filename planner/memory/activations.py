@@ -11,6 +11,7 @@ from functools import lru_cache
 from planner.architecture.mixers import Attention, LatentAttention
 from planner.architecture.spec import Architecture, LayerKind, Part
 from planner.catalog.engines import EngineSettings
+from planner.memory.weights import HostWeights
 from planner.quantity import Quantity, maximum
 from planner.scenario import Parallelism
 
@@ -179,12 +180,19 @@ def table_activation_bytes(
 
 
 def compute_buffer_bytes(
-    architecture: Architecture, settings: EngineSettings, context_tokens: Quantity
+    architecture: Architecture,
+    settings: EngineSettings,
+    context_tokens: Quantity,
+    host: HostWeights | None = None,
 ) -> Quantity:
     """llama.cpp's compute buffer: the larger of logits and attention, plus the hidden states of a batch (bytes).
 
     max(V · ubatch · 4, attention) + h · ubatch · 4, where attention is the mask with flash attention (2 bytes a cell
-    and token) and every head's scores without (4 bytes).
+    and token) and every head's scores without (4 bytes). What the host holds is lent to the GPU a tensor at a time, and
+    has its place there: the head's beside the logits, the others' in place of them.
+
+    Args:
+        host: what lies in host memory.
 
     References:
         Eleven logged buffers (llama.cpp issue 23527, ollama issue 16416, ik_llama.cpp), all within 1.5 %.
@@ -193,4 +201,7 @@ def compute_buffer_bytes(
     batch = settings.max_num_batched_tokens
     cell_bytes = 2.0 if settings.flash_attention else 4.0 * shape.heads
     logits = shape.vocabulary * batch * settings.logit_bytes
-    return maximum(logits, context_tokens * batch * cell_bytes) + shape.hidden * batch * 4.0
+    buffer = maximum(logits, context_tokens * batch * cell_bytes) + shape.hidden * batch * 4.0
+    if host is None or not host.offload.computes:
+        return buffer
+    return maximum(buffer + host.head_bytes, host.staged_bytes)

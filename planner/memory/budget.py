@@ -30,6 +30,7 @@ from planner.memory.pool import (
     pool_layout,
     sequence_bytes,
 )
+from planner.memory.weights import HostWeights
 from planner.quantity import GIB, Basis, Estimate, Quantity, maximum, minimum, round_up, worst
 from planner.scenario import MAX_CONCURRENCY, Parallelism
 
@@ -145,6 +146,7 @@ def memory_budget(
     max_model_len: int | None,
     compute_bytes: float,
     padding_bytes: float = 0.0,
+    host: HostWeights | None = None,
 ) -> MemoryBudget:
     """How an engine divides a card's memory.
 
@@ -157,6 +159,7 @@ def memory_budget(
         max_model_len: longest sequence that the engine is started for; None: as long as the workload needs.
         compute_bytes: bytes per element of activations.
         padding_bytes: what the engine's kernels add to the weights on loading (StoredWeights.padding_rank_bytes).
+        host: what of the weights lies in host memory.
 
     Returns:
         Sizes in bytes per rank; floats, or arrays in the shape of the arguments.
@@ -166,7 +169,7 @@ def memory_budget(
     context: Quantity = length if max_model_len is None else float(max_model_len)
     pool = pool_layout(architecture, layout_rank, settings, pp=parallelism.pp)
     activation = _activation(
-        architecture, settings, parallelism, input_tokens, context, sequences, compute_bytes
+        architecture, settings, parallelism, input_tokens, context, sequences, compute_bytes, host
     )
     library = _library_bytes(settings, parallelism) + padding_bytes
     rotary = (
@@ -250,6 +253,7 @@ def _activation(
     context: Quantity,
     sequences: Quantity,
     compute_bytes: float,
+    host: HostWeights | None,
 ) -> Quantity:
     """Activations by the engine's own way of working (bytes)."""
     batched: Quantity = float(settings.max_num_batched_tokens)
@@ -262,7 +266,7 @@ def _activation(
     if settings.policy == "of_free":
         return table_activation_bytes(architecture, settings, parallelism)
     if settings.policy == "context":
-        return compute_buffer_bytes(architecture, settings, context * sequences)
+        return compute_buffer_bytes(architecture, settings, context * sequences, host)
     if settings.policy == "static_fraction":
         return step_activation_bytes(
             architecture, settings, parallelism, batched, sequences, compute_bytes

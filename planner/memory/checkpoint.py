@@ -16,7 +16,13 @@ from planner.architecture.spec import Architecture, Part
 from planner.catalog.formats import GGUF_PREFIX, weight_format, weight_format_ids
 from planner.errors import Note, Unsupported
 from planner.memory.encoding import DTYPE_BYTES
-from planner.memory.weights import StoredWeights, stored_weights
+from planner.memory.offload import Offload
+from planner.memory.weights import (
+    ExpertGroup,
+    HostWeights,
+    StoredWeights,
+    stored_weights,
+)
 from planner.scenario import Parallelism
 
 FAR_FRACTION = 0.05  # beyond it, file and formula can't mean the same model
@@ -63,6 +69,7 @@ def weights_by_checkpoint(
     compute_dtype: str,
     *,
     include_mtp: bool = False,
+    offload: Offload | None = None,
 ) -> StoredWeights:
     """`stored_weights`, with the files' bytes where they are known and the format is the files' own.
 
@@ -73,7 +80,12 @@ def weights_by_checkpoint(
         As `stored_weights`.
     """
     stored = stored_weights(
-        architecture, format_id, parallelism, compute_dtype, include_mtp=include_mtp
+        architecture,
+        format_id,
+        parallelism,
+        compute_dtype,
+        include_mtp=include_mtp,
+        offload=offload,
     )
     if checkpoint is None or not _speaks_of(checkpoint, format_id, architecture):
         return stored
@@ -206,11 +218,34 @@ def _scaled(
         read_bytes_per_token_step=stored.read_bytes_per_token_step
         * (read_file / read_formula if read_formula else overall),
         encoder_read_bytes=stored.encoder_read_bytes * ratios[Group.LAYERS],
-        experts=tuple(
-            replace(one, rank_bytes=one.rank_bytes * experts, total_bytes=one.total_bytes * experts)
-            for one in stored.experts
-        ),
+        experts=_scaled_experts(stored.experts, experts),
+        host=_scaled_host(stored.host, overall, ratios, head),
         notes=(note, *stored.notes),
+    )
+
+
+def _scaled_experts(groups: tuple[ExpertGroup, ...], ratio: float) -> tuple[ExpertGroup, ...]:
+    return tuple(
+        replace(one, rank_bytes=one.rank_bytes * ratio, total_bytes=one.total_bytes * ratio)
+        for one in groups
+    )
+
+
+def _scaled_host(
+    host: HostWeights | None, overall: float, ratios: dict[Group, float], head: Group
+) -> HostWeights | None:
+    if host is None:
+        return None
+    layers = host.read_bytes_per_token_step - host.head_bytes
+    experts = ratios[Group.EXPERTS]
+    head_bytes = host.head_bytes * ratios[head]
+    return replace(
+        host,
+        total_bytes=host.total_bytes * overall,
+        head_bytes=head_bytes,
+        staged_bytes=host.staged_bytes * (experts if host.experts else ratios[Group.LAYERS]),
+        read_bytes_per_token_step=layers * ratios[Group.LAYERS] + head_bytes,
+        experts=_scaled_experts(host.experts, experts),
     )
 
 

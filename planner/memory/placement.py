@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from planner.architecture.quantization import WeightEncodings
 from planner.architecture.spec import Architecture, LayerKind, Part, Shape, Shard, Weight
 from planner.catalog.encodings import COMPUTE, Encoding
-from planner.errors import InvalidInput
 from planner.memory.encoding import weight_bytes
+from planner.memory.offload import Offload, segments
 from planner.scenario import Parallelism
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A weight with its encoding, where it lies and how often it occurs there."""
+    """A weight with its encoding, where it lies and how often it occurs there; `on_host`: in host memory."""
 
     weight: Weight
     encoding: Encoding | None
@@ -23,6 +23,7 @@ class Placed:
     count: int
     kind: LayerKind | None = None
     tower: bool = False
+    on_host: bool = False
 
 
 @dataclass(slots=True)
@@ -69,46 +70,35 @@ def _add(sums: dict[str, float], key: str, value: float) -> None:
     sums[key] = sums.get(key, 0.0) + value
 
 
-def pipeline_stages(layers: int, pp: int) -> tuple[tuple[int, int], ...]:
-    """Contiguous half-open ranges of layers, one a stage; what doesn't divide goes to the stages before the last.
-
-    Raises:
-        InvalidInput: for more stages than layers.
-
-    References:
-        vLLM, vllm/distributed/utils.py, get_pp_indices.
-    """
-    if pp > layers:
-        raise InvalidInput("more_stages_than_layers", field="pp", pp=pp, layers=layers)
-    sizes = [layers // pp] * pp
-    for extra in range(layers % pp):
-        sizes[-2 - extra] += 1
-    starts = [sum(sizes[:stage]) for stage in range(pp)]
-    return tuple((start, start + size) for start, size in zip(starts, sizes, strict=True))
-
-
 def placed_weights(
     architecture: Architecture,
     encodings: WeightEncodings,
     pp: int,
     gguf: bool,
     include_mtp: bool,
+    offload: Offload | None = None,
 ) -> Iterator[Placed]:
-    """Every weight that is held, layer by layer where encodings differ, with its pipeline stage."""
-    for stage, (first, last) in enumerate(pipeline_stages(architecture.layers, pp)):
+    """Every weight that is held, layer by layer where encodings differ, with its pipeline stage.
+
+    Args:
+        offload: what lies in host memory; None for engines that keep everything on the GPU.
+    """
+    for part in segments(architecture.layers, pp, offload):
         # Layers stored alike mostly share one tuple: its identity is much cheaper to compare than its contents.
         alike: dict[tuple[int, int], tuple[int, tuple[Encoding | None, ...]]] = {}
-        for layer in range(first, last):
+        for layer in range(part.first, part.last):
             chosen = encodings.layers[layer]
             key = (architecture.layer_order[layer], id(chosen))
             alike[key] = (alike.get(key, (0, chosen))[0] + 1, chosen)
         for (index, _), (count, chosen) in alike.items():
             kind = architecture.layer_kinds[index]
             for weight, encoding in zip(kind.weights, chosen, strict=True):
-                yield Placed(weight, encoding, stage, count, kind)
+                on_host = part.on_host or (part.experts_on_host and weight.part is Part.EXPERTS)
+                yield Placed(weight, encoding, part.stage, count, kind, on_host=on_host)
     for weight, encoding in zip(architecture.outer, encodings.outer, strict=True):
         before = weight.part in (Part.EMBEDDING, Part.POSITION) or "embedding" in weight.name
-        yield Placed(weight, encoding, 0 if before else pp - 1, 1)
+        on_host = offload is not None and (before or offload.head_on_host)
+        yield Placed(weight, encoding, 0 if before else pp - 1, 1, on_host=on_host)
     if not gguf:
         for tower, chosen in zip(architecture.towers, encodings.towers, strict=True):
             for weight, encoding in zip(tower.weights, chosen, strict=True):
@@ -139,7 +129,7 @@ def summed(placed: list[Placed], parallelism: Parallelism, dtype: str) -> Sums:
         size = one.count * weight_bytes(weight, encoding, dtype)
         ranks = sharing_ranks(weight, parallelism)
         sums.by_part[weight.part] = sums.by_part.get(weight.part, 0.0) + size
-        sums.stages[one.stage] += size / ranks
+        sums.stages[min(one.stage, parallelism.pp - 1)] += size / ranks
         if one.tower or weight.part is Part.MTP:
             continue
         sums.run(one, size / ranks, ranks)

@@ -23,6 +23,7 @@ from planner.catalog.formats import WeightFormat, weight_format
 from planner.errors import Note, Unsupported
 from planner.memory.encoding import MXFP4_PADDING, mxfp4_padding_bytes, weight_bytes
 from planner.memory.gguf import gguf_encodings
+from planner.memory.offload import Offload
 from planner.memory.placement import Placed, Sums, placed_weights, sharing_ranks, summed
 from planner.scenario import Parallelism
 
@@ -51,6 +52,27 @@ class ExpertGroup:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class HostWeights:
+    """The part of a model's weights that lies in host memory; the names of StoredWeights.
+
+    Attributes:
+        offload: which part that is.
+        total_bytes: the token embedding included, of which a step reads next to nothing.
+        head_bytes: of the output head, where the host has it, else 0.
+        staged_bytes: largest single tensor besides the head: what the GPU needs room for when it is lent one.
+    """
+
+    offload: Offload
+    total_bytes: float
+    head_bytes: float
+    staged_bytes: float
+    read_bytes_per_token_step: float
+    experts: tuple[ExpertGroup, ...]
+    flops: dict[str, float]
+    expert_flops: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StoredWeights:
     """A model's weights in one format under one division.
 
@@ -71,6 +93,8 @@ class StoredWeights:
         dequantised_elements_per_step: weights outside experts that a separate pass writes out each step, per rank.
         kv_scheme: the cache format that the checkpoint was made for, or None.
         padding_rank_bytes: what kernels add to MXFP4 experts on one rank when they load them, by kernel (bytes).
+        host: what of all that lies in host memory; None where the engine keeps none there. Only `stage_bytes` and
+            `rank_bytes` are without it.
         notes: what to know about the figures.
     """
 
@@ -92,6 +116,7 @@ class StoredWeights:
     dequantised_elements_per_step: float
     kv_scheme: str | None
     padding_rank_bytes: dict[str, float] = field(default_factory=dict)
+    host: HostWeights | None = None
     notes: tuple[Note, ...] = ()
 
 
@@ -103,12 +128,14 @@ def stored_weights(
     compute_dtype: str,
     *,
     include_mtp: bool = False,
+    offload: Offload | None = None,
 ) -> StoredWeights:
     """The weights' bytes and work under a format.
 
     Args:
         format_id: as `weight_format` takes it; "native" is the checkpoint's own storage.
         compute_dtype: "fp16", "bf16" or "fp32": what engines hold unquantised weights in.
+        offload: what lies in host memory; None where the engine keeps everything on the GPU.
 
     Raises:
         UnknownItem: for another format.
@@ -131,27 +158,37 @@ def stored_weights(
         label = dtype if format_.kind in ("native", "dtype") else format_.id
         formats = (label,)
     gguf = format_.kind == "gguf"
-    placed = list(placed_weights(architecture, encodings, parallelism.pp, gguf, include_mtp))
+    placed = list(
+        placed_weights(architecture, encodings, parallelism.pp, gguf, include_mtp, offload)
+    )
     sums = summed(placed, parallelism, dtype)
     head = _head(architecture, placed)
-    if head is not None and architecture.tied:
+    head_bytes = 0.0
+    if head is not None:
+        ranks = sharing_ranks(head.weight, parallelism)
+        head_bytes = weight_bytes(head.weight, head.encoding, dtype) / ranks
+    stages = list(sums.stages)
+    host = None
+    if offload is not None:
+        host = _on_host(architecture, placed, offload, head_bytes, dtype)
+        stages = _without_host(sums, placed, parallelism, dtype)
+    if architecture.tied:
         # The embedding is also the head: read as a matrix, and held again by the last stage.
-        size = weight_bytes(head.weight, head.encoding, dtype) / sharing_ranks(
-            head.weight, parallelism
-        )
-        sums.read_bytes += size
-        if parallelism.pp > 1:
-            sums.stages[-1] += size
+        sums.read_bytes += head_bytes
+        if offload is not None:
+            stages[-1] += 0.0 if offload.head_on_host else head_bytes
+        elif parallelism.pp > 1:
+            stages[-1] += head_bytes
     return StoredWeights(
         format_id=format_id,
         label=label,
         formats=formats,
         total_bytes=sum(sums.by_part.values()),
         by_part=sums.by_part,
-        rank_bytes=max(sums.stages),
-        stage_bytes=tuple(sums.stages),
+        rank_bytes=max(stages),
+        stage_bytes=tuple(stages),
         read_bytes_per_token_step=sums.read_bytes,
-        experts=_expert_groups(architecture, sums),
+        experts=_expert_groups(architecture, sums, architecture.layers),
         flops=sums.flops,
         expert_flops=sums.expert_flops,
         encoder_flops=sums.encoder_flops,
@@ -165,6 +202,7 @@ def stored_weights(
             for kernel in MXFP4_PADDING
             if "mxfp4" in formats
         },
+        host=host,
         notes=_notes(architecture, format_, scheme, encodings, dtype, include_mtp),
     )
 
@@ -214,14 +252,51 @@ def _head(architecture: Architecture, placed: list[Placed]) -> Placed | None:
     return next((one for one in found if one.weight.name == name), found[0] if found else None)
 
 
-def _expert_groups(architecture: Architecture, sums: Sums) -> tuple[ExpertGroup, ...]:
+def _on_host(
+    architecture: Architecture,
+    placed: list[Placed],
+    offload: Offload,
+    head_bytes: float,
+    dtype: str,
+) -> HostWeights:
+    """What lies in host memory, which no rank shares with another."""
+    held = [one for one in placed if one.on_host]
+    sums = summed(held, Parallelism(), dtype)
+    head = head_bytes if offload.head_on_host else 0.0
+    layers = [one for one in held if one.kind is not None]
+    return HostWeights(
+        offload=offload,
+        total_bytes=sum(sums.stages),
+        head_bytes=head,
+        staged_bytes=max(
+            (weight_bytes(one.weight, one.encoding, dtype) for one in layers), default=0.0
+        ),
+        read_bytes_per_token_step=sums.read_bytes + (head if architecture.tied else 0.0),
+        experts=_expert_groups(architecture, sums, offload.first_layers),
+        flops=sums.flops,
+        expert_flops=sums.expert_flops,
+    )
+
+
+def _without_host(
+    sums: Sums, placed: list[Placed], parallelism: Parallelism, dtype: str
+) -> list[float]:
+    """Bytes on each stage's GPU."""
+    host = [0.0] * parallelism.pp
+    for one in placed:
+        if one.on_host:
+            size = one.count * weight_bytes(one.weight, one.encoding, dtype)
+            host[one.stage] += size / sharing_ranks(one.weight, parallelism)
+    return [max(whole - part, 0.0) for whole, part in zip(sums.stages, host, strict=True)]
+
+
+def _expert_groups(
+    architecture: Architecture, sums: Sums, first_layers: int
+) -> tuple[ExpertGroup, ...]:
+    kinds = [architecture.layer_kinds[index] for index in architecture.layer_order[:first_layers]]
     return tuple(
         ExpertGroup(
-            layers=sum(
-                count
-                for kind, count in architecture.kind_counts
-                if (kind.experts, kind.experts_per_token) == routing
-            ),
+            layers=sum((kind.experts, kind.experts_per_token) == routing for kind in kinds),
             experts=routing[0],
             experts_per_token=routing[1],
             rank_bytes=rank,

@@ -8,8 +8,9 @@ from typing import Any
 from planner.architecture.cache import read_bytes
 from planner.architecture.totals import attended_positions
 from planner.quantity import Quantity, maximum
+from planner.speed.host import host_floor
 from planner.speed.kernels import as_factor
-from planner.speed.work import Hardware, Work
+from planner.speed.work import Hardware, HostShare, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ def tpot_bound(work: Work, hardware: Hardware, batch: Quantity, context_tokens: 
     """Floor of the time per output token with `batch` sequences decoded at once.
 
     max(bytes / W, Σ FLOP / P): a mixture of experts reads k experts a layer, not the expected number; each dtype at its
-    own dense peak; weights divided by tp, stages one after another.
+    own dense peak; weights divided by tp, stages one after another. What lies in host memory is read at its full rate,
+    before or after.
 
     Args:
         batch: over the whole deployment, at least 1 (sequences).
@@ -39,7 +41,9 @@ def tpot_bound(work: Work, hardware: Hardware, batch: Quantity, context_tokens: 
     Raises:
         MissingFigure: where one accelerator lacks a rate that the step needs; arrays give NaN.
     """
-    parallelism = work.parallelism
+    parallelism, share = work.parallelism, work.host
+    if share is not None:
+        work = share.resident
     sequences = maximum(batch / (parallelism.dp * parallelism.pp), 1.0)
     spread = maximum(batch / parallelism.pp, 1.0) / parallelism.dp
     compute = _product_floor(work, hardware, sequences, spread)
@@ -53,7 +57,10 @@ def tpot_bound(work: Work, hardware: Hardware, batch: Quantity, context_tokens: 
         )
     compute = compute + flops / hardware.peak(work.dtype)
     moved = work.least_weight_bytes + sequences * read_bytes(work.layout, context_tokens)
-    return _larger(work, hardware, moved, compute)
+    bound = _larger(work, hardware, moved, compute)
+    return (
+        bound if share is None else _after_host(bound, share, hardware, sequences, context_tokens)
+    )
 
 
 def ttft_bound(
@@ -66,6 +73,9 @@ def ttft_bound(
     Raises:
         MissingFigure: where one accelerator lacks a rate that the prompt needs; arrays give NaN.
     """
+    share = work.host
+    if share is not None:
+        work = share.resident
     new_tokens = maximum(input_tokens - cached_tokens, 1.0)
     tokens = work.decoder_tokens(new_tokens)
     encoded = new_tokens if work.encoder_tokens is None else work.encoder_tokens
@@ -82,7 +92,20 @@ def ttft_bound(
     compute = compute + flops / hardware.peak(work.dtype)
     # Stages may work on successive chunks of a prompt at once, after the first has read every stage's weights.
     compute = compute / work.parallelism.pp
-    return _larger(work, hardware, work.least_weight_bytes + work.encoder_bytes, compute)
+    bound = _larger(work, hardware, work.least_weight_bytes + work.encoder_bytes, compute)
+    return bound if share is None else _after_host(bound, share, hardware, 0.0, 0.0)
+
+
+def _after_host(
+    bound: Bound,
+    share: HostShare,
+    hardware: Hardware,
+    sequences: Quantity,
+    context_tokens: Quantity,
+) -> Bound:
+    """The floor with the host's part: a token passes the layers of one and of the other in turn."""
+    floor = host_floor(share, hardware.host_rates(), sequences, context_tokens)
+    return Bound(bound.seconds + floor, bound.from_memory | (floor > 0.0))
 
 
 def _product_floor(

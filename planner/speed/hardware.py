@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +18,28 @@ WIDENED = {"fp16": "fp32", "bf16": "fp32"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class HostRates:
+    """What the machine around an accelerator does; numbers, or arrays over accelerators.
+
+    Attributes:
+        bandwidth_bytes_per_s: of its memory; most_bandwidth_bytes_per_s: the most it can be where it isn't known (B/s).
+        read_bytes_per_s: what the engine's kernels on the processor reach of it; expert_read_bytes_per_s: with routed
+            experts (B/s).
+        flops_per_s: of matrix products on the processor (FLOP/s).
+        link_bytes_per_s: at which weights are lent to the accelerator (B/s).
+        crossing_s: one hand-over between host and accelerator (s).
+    """
+
+    bandwidth_bytes_per_s: Quantity
+    most_bandwidth_bytes_per_s: Quantity
+    read_bytes_per_s: Quantity
+    expert_read_bytes_per_s: Quantity
+    flops_per_s: Quantity
+    link_bytes_per_s: Quantity
+    crossing_s: Quantity
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Hardware:
     """One accelerator's rates, or those of several as arrays of one shape with NaN for what isn't stated.
 
@@ -27,6 +49,7 @@ class Hardware:
         peaks: dense rate that products in a dtype run at (FLOP/s); 16-bit floats never below fp32's.
         l2_bytes: last-level cache of the device (bytes); 0 where it isn't stated, so that nothing fits into it.
         link_bytes_per_s: to its peers, one direction (B/s); NaN where there is no link.
+        host: the machine around it, where an engine uses that too.
     """
 
     name: str
@@ -34,6 +57,17 @@ class Hardware:
     peaks: Mapping[str, Quantity]
     l2_bytes: Quantity
     link_bytes_per_s: Quantity
+    host: HostRates | None = None
+
+    def host_rates(self) -> HostRates:
+        """The machine around it.
+
+        Raises:
+            MissingFigure: where nothing says what machine that is.
+        """
+        if self.host is None:
+            raise MissingFigure(self.name, "host")
+        return self.host
 
     def peak(self, dtype: str) -> Quantity:
         """The rate for a dtype (FLOP/s).
@@ -104,4 +138,14 @@ def stack_hardware(parts: Sequence[Hardware]) -> Hardware:
         {dtype: np.array([part.peaks.get(dtype, np.nan) for part in parts]) for dtype in dtypes},
         np.array([part.l2_bytes for part in parts]),
         np.array([part.link_bytes_per_s for part in parts]),
+        _stack_hosts([part.host for part in parts if part.host is not None]),
+    )
+
+
+def _stack_hosts(parts: Sequence[HostRates]) -> HostRates | None:
+    """The machines of several accelerators, all of them or none."""
+    if not parts:
+        return None
+    return HostRates(
+        *(np.array([getattr(part, one.name) for part in parts]) for one in fields(HostRates))
     )

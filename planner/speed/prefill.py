@@ -9,6 +9,7 @@ from planner.architecture.mixers import Score
 from planner.architecture.totals import attended_positions
 from planner.catalog.calibrations import Calibration
 from planner.quantity import Quantity, maximum, minimum
+from planner.speed.host import PASS_TOKENS, prefill_host_seconds
 from planner.speed.kernels import p_norm
 from planner.speed.step import (
     StepTime,
@@ -21,8 +22,6 @@ from planner.speed.step import (
     reading_seconds,
 )
 from planner.speed.work import Hardware, Work
-
-CHUNK_TOKENS = 512.0  # llama.cpp's physical batch by default
 
 
 def attention_flops(
@@ -48,6 +47,9 @@ def prefill(
     p-norm of products (efficiency of whole prompts) and of reading the weights once, attention, collectives, and the
     host's time per layer. Splitting a prompt into chunks re-reads earlier keys, under 5 % for chunks of 512 and more,
     and is left out. An encoder processes the input where there is one, and the decoder then its first token.
+
+    What lies in host memory is lent to the GPU, which computes everything, or computed by the host where the prompt is
+    short.
 
     Args:
         input_tokens: length of each prompt (tokens).
@@ -78,7 +80,8 @@ def prefill(
             compute_s = compute_s + batch * encoded * each / rate
         flops = flops + batch * attention_flops(work.encoder_scores, encoded, 0.0)
     bandwidth = hardware.bandwidth_bytes_per_s
-    weights_s = reading_seconds(work, hardware, calibration, tokens)
+    on_gpu = work if work.host is None else work.host.resident
+    weights_s = reading_seconds(on_gpu, hardware, calibration, tokens)
     weights_s = weights_s + work.encoder_bytes / (calibration.weights * bandwidth)
     cached = isinstance(cached_tokens, (int, float)) and cached_tokens == 0.0
     moved = 0.0 if cached else batch * read_bytes(work.layout, cached_tokens)
@@ -103,12 +106,19 @@ def prefill(
         communication_s=communication_seconds(work, hardware, calibration, tokens),
         pipeline_s=0.0,
     )
+    own: Quantity = 0.0
+    link: Quantity = 0.0
+    if work.host is not None:
+        own, link = prefill_host_seconds(
+            work.host, hardware.host_rates(), tokens, batch, cached_tokens, batch
+        )
     if calibration.kind == "slots" and work.parallelism.pp > 1:
         # Stages work on successive chunks of a prompt at once; the first and the last fill and drain.
         stages = float(work.parallelism.pp)
-        chunks = maximum(tokens / CHUNK_TOKENS, 1.0)
+        chunks = maximum(tokens / PASS_TOKENS, 1.0)
         filled = (chunks + stages - 1.0) / (chunks * stages * calibration.pipeline)
-        return parts.scaled(minimum(filled, 1.0))
+        parts = parts.scaled(minimum(filled, 1.0))
+    parts = replace(parts, host_weights_s=own, transfer_s=link)
     if not eager:
         return parts
     host = host_seconds(work, calibration, maximum(tokens, 2.0), layers)

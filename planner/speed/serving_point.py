@@ -7,6 +7,7 @@ from typing import Any
 
 from planner.catalog.calibrations import Calibration
 from planner.quantity import Quantity, maximum, minimum
+from planner.speed.host import host_flops
 from planner.speed.prefill import prefill
 from planner.speed.step import StepTime, decode_step, product_seconds, reading_seconds
 from planner.speed.work import Hardware, Work
@@ -28,7 +29,7 @@ class ServingPoint:
         request_rate_per_s, output_tokens_per_s, total_tokens_per_s: of the whole deployment.
         decode: components of one step at the running batch.
         prefill: components of `ttft_unloaded_s`.
-        bound_by, prefill_bound_by: "bandwidth", "compute", "host" or "communication"; names in an array.
+        bound_by, prefill_bound_by: as `StepTime.bound_by`.
         critical_batch: running batch per data-parallel group at which products take as long as reading the weights,
             all experts touched; NaN for a model that doesn't generate.
     """
@@ -84,8 +85,16 @@ def critical_batch(work: Work, hardware: Hardware, calibration: Calibration) -> 
 
     n* = bytes / (e_m·W) ÷ FLOP per token / (e_c·P), with every expert read: the ridge of the roofline as calibrated.
     """
-    weights = reading_seconds(work, hardware, calibration, float("inf"))
-    return weights / product_seconds(work, hardware, calibration, 1.0, 1.0, prefill=False)
+    on_gpu = work if work.host is None else work.host.resident
+    reading = reading_seconds(on_gpu, hardware, calibration, float("inf"))
+    arithmetic = product_seconds(on_gpu, hardware, calibration, 1.0, 1.0, prefill=False)
+    if work.host is not None:
+        held, rates = work.host.held, hardware.host_rates()
+        experts = held.expert_bytes(float("inf"))
+        reading = reading + held.read_bytes / rates.read_bytes_per_s
+        reading = reading + experts / rates.expert_read_bytes_per_s
+        arithmetic = arithmetic + host_flops(held, 1.0, 1.0) / rates.flops_per_s
+    return reading / arithmetic
 
 
 def serving_point(

@@ -12,6 +12,7 @@ from planner.architecture.totals import attended_positions
 from planner.catalog.calibrations import Calibration
 from planner.quantity import Quantity, maximum, minimum
 from planner.speed.collectives import all_reduce_time, all_to_all_time, at_ranks
+from planner.speed.host import decode_host_seconds, lent
 from planner.speed.kernels import as_factor, p_norm
 from planner.speed.work import Hardware, Work
 
@@ -34,6 +35,9 @@ class StepTime:
         dequantisation_s: unpacking weights into the compute dtype.
         communication_s: collectives.
         pipeline_s: waiting of pipeline stages for each other.
+        host_weights_s: the host's own share: weights and caches that its processor reads from host memory, or its
+            arithmetic where that takes longer.
+        transfer_s: hidden states that go between host and GPU, and weights in host memory that are lent to the GPU.
         overlapped: host and device run side by side (eager execution), so that any `host_s` means the host decides.
     """
 
@@ -48,6 +52,8 @@ class StepTime:
     dequantisation_s: Quantity
     communication_s: Quantity
     pipeline_s: Quantity
+    host_weights_s: Quantity = 0.0
+    transfer_s: Quantity = 0.0
     overlapped: bool = False
 
     @property
@@ -63,7 +69,19 @@ class StepTime:
             + self.dequantisation_s
             + self.communication_s
             + self.pipeline_s
+            + self.offloaded_s
         )
+
+    @property
+    def offloaded_s(self) -> Quantity:
+        """The time for what lies in host memory."""
+        return self.host_weights_s + self.transfer_s
+
+    @property
+    def offloaded_fraction(self) -> Quantity:
+        """Share of the whole time that goes to what lies in host memory."""
+        total = self.total_s
+        return self.offloaded_s / (total + as_factor(total <= 0.0))
 
     @property
     def device_s(self) -> Quantity:
@@ -91,10 +109,15 @@ class StepTime:
             "dequantisation": self.dequantisation_s,
             "communication": self.communication_s,
             "pipeline": self.pipeline_s,
+            "host_weights": self.host_weights_s,
+            "transfer": self.transfer_s,
         }
 
     def bound_by(self) -> str | NDArray[np.str_]:
-        """What the time is limited by: "bandwidth", "compute", "host" or "communication"; names in an array."""
+        """What the time is limited by; names in an array.
+
+        "bandwidth", "compute", "host", "communication", or of what lies in host memory "host_memory" or "transfer".
+        """
         reads = as_factor(self.weights_s >= self.compute_s)
         bandwidth = self.cache_s + self.linear_s * reads
         compute = self.attention_s + self.dequantisation_s + self.linear_s * (1.0 - reads)
@@ -102,8 +125,9 @@ class StepTime:
         if self.overlapped:
             host = as_factor(self.host_s > 0.0) * self.total_s
         communication = self.communication_s + self.pipeline_s
-        names = ("bandwidth", "compute", "host", "communication")
-        values = (bandwidth, compute, host, communication)
+        names = ("bandwidth", "compute", "host", "communication", "host_memory", "transfer")
+        offloaded = (self.host_weights_s, self.transfer_s)
+        values = (bandwidth, compute, host, communication, *offloaded)
         if not isinstance(self.total_s, np.ndarray):
             return names[values.index(max(values))]
         largest = np.argmax(np.stack(np.broadcast_arrays(*values)), axis=0)
@@ -153,13 +177,25 @@ def decode_step(
     Raises:
         MissingFigure: where one accelerator lacks a rate that the step needs; arrays give NaN.
     """
-    parallelism = work.parallelism
+    parallelism, share = work.parallelism, work.host
+    if share is not None:
+        work = share.resident
     sequences = sequences_in_step(work, calibration, batch)
     with_prompts = not (isinstance(prefill_tokens, (int, float)) and prefill_tokens == 0.0)
     prompts = prefill_tokens * (sequences / batch) if with_prompts else 0.0
     tokens = sequences + prompts
     logits = tokens if calibration.head_every_token else sequences
     compute_s = product_seconds(work, hardware, calibration, tokens, logits, prefill=False)
+    own: Quantity = 0.0
+    link: Quantity = 0.0
+    if share is not None:
+        own, link = decode_host_seconds(
+            share, hardware.host_rates(), sequences, context_tokens, prompts, prompt_tokens
+        )
+        by_gpu = sequences * lent(sequences) + prompts * lent(prompt_tokens)
+        compute_s = compute_s + product_seconds(
+            share.held, hardware, calibration, by_gpu, 0.0, prefill=False
+        )
     weights_s = reading_seconds(work, hardware, calibration, sequences)
     if with_prompts and work.experts:
         chunk = minimum(prompt_tokens, maximum(chunk_tokens, 1.0))
@@ -196,6 +232,8 @@ def decode_step(
         dequantisation_s=dequantisation_s,
         communication_s=communication_seconds(work, hardware, calibration, tokens),
         pipeline_s=0.0,
+        host_weights_s=own,
+        transfer_s=link,
     )
     if calibration.kind == "static":
         return _with_eager_host(step, work, calibration, tokens)

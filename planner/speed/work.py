@@ -67,6 +67,7 @@ class Work:
         activation_bytes: per element of activations.
         dispatch_bytes: per element sent to experts on other ranks.
         generates: False for a model without a head, which only reads its input.
+        host: the part that lies in host memory, where an engine keeps any there; the other figures count it too.
     """
 
     layers: int
@@ -97,6 +98,7 @@ class Work:
     activation_bytes: float
     dispatch_bytes: float
     generates: bool
+    host: HostShare | None = None
 
     def decoder_tokens(self, new_tokens: Quantity) -> Quantity:
         """Of a prompt's tokens, those that the decoder processes: one where an encoder takes the prompt."""
@@ -132,6 +134,20 @@ class Work:
         return self.read_bytes + routed
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HostShare:
+    """A model's work divided between the GPU and the host.
+
+    Attributes:
+        resident: what the GPU holds; held: what the host holds.
+        crossings: times that a token's hidden state goes from one to the other in a pass.
+    """
+
+    resident: Work
+    held: Work
+    crossings: float
+
+
 @lru_cache(maxsize=4096)
 def work(
     architecture: Architecture,
@@ -149,11 +165,9 @@ def work(
         compute_dtype: "fp16", "bf16" or "fp32"; stands for "compute" among the peaks of `stored`.
         products: what `product_dtypes` says of the engine's kernels on the hardware at hand.
     """
-    kernels = dict(products)
 
     def peak_of(stated: str) -> str:
-        used = kernels.get(stated, stated)
-        return compute_dtype if used == "compute" else used
+        return peak_used(stated, compute_dtype, products)
 
     tp = parallelism.tp
     decoder = layer_linear_flops_per_token(architecture)
@@ -204,9 +218,9 @@ def work(
         encoder_flops=tuple((key, value / tp) for key, value in encoder_by_dtype.items()),
         head_flops=stored.head_flops / tp,
         head_dtype=peak_of(stored.head_compute),
-        scores=_scores(architecture, "decoder", tp),
-        encoder_scores=_scores(architecture, "encoder", tp),
-        recurrent_flops=_recurrent_flops(architecture) / tp,
+        scores=scores_of(architecture, "decoder", tp),
+        encoder_scores=scores_of(architecture, "encoder", tp),
+        recurrent_flops=recurrent_flops(architecture) / tp,
         expansion_flops=_expansion_flops(architecture) / tp,
         dtype=compute_dtype,
         layout=layout_rank,
@@ -217,6 +231,12 @@ def work(
         dispatch_bytes=1.0 if "fp8" in experts_by_dtype else activation,
         generates=architecture.has_head,
     )
+
+
+def peak_used(stated: str, compute_dtype: str, products: tuple[tuple[str, str], ...]) -> str:
+    """The dtype whose peak products run at that a format states for `stated`; `products` as for `work`."""
+    used = dict(products).get(stated, stated)
+    return compute_dtype if used == "compute" else used
 
 
 def product_dtypes(
@@ -319,7 +339,7 @@ def _narrowest_first(flops: Mapping[str, float], routed: float) -> dict[str, flo
     return found
 
 
-def _scores(architecture: Architecture, role: str, tp: int) -> tuple[Score, ...]:
+def scores_of(architecture: Architecture, role: str = "decoder", tp: int = 1) -> tuple[Score, ...]:
     """Scores of all layers of a role, summed where the rule of what is attended is the same."""
     grouped: dict[tuple[int | None, int, bool], list[float]] = {}
     for kind, count in architecture.kind_counts:
@@ -336,7 +356,8 @@ def _scores(architecture: Architecture, role: str, tp: int) -> tuple[Score, ...]
     )
 
 
-def _recurrent_flops(architecture: Architecture) -> float:
+def recurrent_flops(architecture: Architecture) -> float:
+    """FLOP per token of the decoder's recurrences beside their products."""
     return sum(
         count * mixer.recurrent_flops
         for kind, count in architecture.kind_counts

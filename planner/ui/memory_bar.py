@@ -83,8 +83,18 @@ def draw_bar(evaluation: Evaluation) -> None:
     draw(
         f'<p class="hr-about">{about}</p><div class="hr-bar" role="img" aria-label="{told}">'
         f'<div class="hr-track">{segments}</div>{_marks(full, whole)}</div>'
-        f'<div class="hr-legend">{listed}</div>{_over(full)}'
+        f'<div class="hr-legend">{listed}</div>{_over(full)}{_beside(evaluation)}'
     )
+
+
+def _beside(evaluation: Evaluation) -> str:
+    """What lies in host memory instead of on the card."""
+    weights, cache = evaluation.memory.host_weights_bytes, evaluation.memory.host_kv_bytes
+    if weights is None:
+        return ""
+    key = "bar.host_weights" if cache is None else "bar.host"
+    told = {"weights": float(weights.mid)} | ({"cache": float(cache.mid)} if cache else {})
+    return f'<p class="hr-about">{h(key, **told)}</p>'
 
 
 def _marks(full: Filling, whole: float) -> str:

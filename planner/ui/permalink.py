@@ -81,7 +81,7 @@ def to_query(values: Mapping[str, Any]) -> dict[str, str]:
     query = {VERSION_KEY: str(SCHEMA_VERSION)}
     for name in FIELDS:
         value = values.get(name)
-        if value not in (None, "", False):
+        if value is not None and value is not False and value != "":
             query[name] = "true" if value is True else f"{value}"
     for name in DATA_FIELDS:
         if values.get(name) and (packed := pack_config(values[name])):

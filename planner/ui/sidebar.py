@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable
 
 import streamlit as st
 
+from planner.allowed import OFFLOADS
 from planner.answers import ModelAnswer
 from planner.architecture.read_config import parse_config
+from planner.catalog.accelerators import accelerator
+from planner.catalog.hosts import shares_memory
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation
-from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_TOKENS
+from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_LAYERS, MAX_TOKENS
 from planner.ui import choices, hub_fetch_panel, model_filters, state
 from planner.ui.choices import Choice
-from planner.ui.locale.numbers import format_value
+from planner.ui.fields import (
+    NOBODY_CHOSE,
+    amount,
+    default_text,
+    integer,
+    magnitude,
+    select,
+    shows,
+    take,
+)
 from planner.ui.permalink import carries_config
 from planner.ui.presets import WORKLOADS, workload_of
-from planner.ui.widgets import draw, h, refusal_text, shown, t
+from planner.ui.widgets import draw, h, refusal_text, t
 
 CUSTOM = "custom"
-SELECTS = ("engine",)  # fields that a select leaves to their default
+HOST_FIELDS = ("gpu_layers", "cpu_expert_layers", "host_memory_gib", "host_bandwidth_gb_per_s")
 
 
 def sidebar(answer: Evaluation | PlannerError) -> None:
@@ -40,84 +50,6 @@ def sidebar(answer: Evaluation | PlannerError) -> None:
     ):
         _workload(evaluation)
     _words_and_link(evaluation)
-
-
-# --- Widgets that show the scenario and write to it ------------------------------------------------------------------
-
-
-NOBODY_CHOSE = ""  # the option of a select that leaves a field to its default
-
-
-def _take(field: str, name: str, key: str) -> None:
-    chosen = state.chosen(name, key)
-    if chosen is not state.NOTHING:
-        state.change(**{field: None if chosen == NOBODY_CHOSE else chosen})
-
-
-def _shows(field: str, suffix: str = "") -> dict[str, Any]:
-    """Key and callback of a widget for a field; the widget shows the field's value from here on."""
-    value = state.values()[field]
-    if value is None and field in SELECTS:
-        value = NOBODY_CHOSE
-    name = field + suffix
-    key = state.showing(name, value)
-    return {"key": key, "on_change": _take, "args": (field, name, key)}
-
-
-def _select(field: str, labels: dict[str, str], *, help_key: str) -> None:
-    """A select of ids that are shown under their labels."""
-    st.selectbox(
-        state.plain(f"field.{field}"),
-        list(labels),
-        format_func=labels.__getitem__,
-        help=t(help_key),
-        placeholder=state.plain("sidebar.choose"),
-        **_shows(field),
-    )
-
-
-def _integer(field: str, *, most: int, default: object = None, help_key: str = "") -> None:
-    """A whole number that may stay empty: the default is then shown in grey."""
-    st.number_input(
-        t(f"field.{field}"),
-        min_value=1,
-        max_value=most,
-        value=None,
-        step=1,
-        placeholder=_default(default),
-        help=t(help_key) if help_key else None,
-        **_shows(field),
-    )
-
-
-def _default(value: object) -> str:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        kind = "count" if isinstance(value, int) else "number"
-        return state.plain("sidebar.default", value=shown(value, kind))
-    return state.plain("sidebar.default_plain")
-
-
-def _magnitude(field: str, all_stops: Sequence[int], limit: int | None, most: int) -> None:
-    """A slider over orders of magnitude with a field for the exact value beside it."""
-    current = state.values()[field]
-    label = state.plain(f"field.{field}")
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", wrap=False):
-        st.select_slider(
-            label,
-            choices.stops(all_stops, current, limit),
-            format_func=partial(format_value, kind="count", language=state.language()),
-            **_shows(field, "_slider"),
-        )
-        with st.container(key=f"exact-{field}", width="content"):
-            st.number_input(
-                state.plain("sidebar.exactly", what=label),
-                min_value=1,
-                max_value=most,
-                step=1,
-                label_visibility="collapsed",
-                width=92,
-                **_shows(field),
-            )
 
 
 # --- Groups ----------------------------------------------------------------------------------------------------------
@@ -157,16 +89,16 @@ def _model(evaluation: Evaluation | None) -> None:
     with st.expander(t("sidebar.advanced"), type="compact", key="advanced-model"):
         labels = {id_: id_.upper() for id_ in choices.DTYPES}
         labels["auto"] = state.plain("dtype.auto")
-        _select("dtype", labels, help_key="help.dtype")
+        select("dtype", labels, help_key="help.dtype")
         longest = evaluation.model.max_context_tokens if evaluation else None
-        _integer("max_model_len", most=MAX_TOKENS, default=longest, help_key="help.max_model_len")
-        st.toggle(t("field.include_mtp"), help=t("help.include_mtp"), **_shows("include_mtp"))
+        integer("max_model_len", most=MAX_TOKENS, default=longest, help_key="help.max_model_len")
+        st.toggle(t("field.include_mtp"), help=t("help.include_mtp"), **shows("include_mtp"))
 
 
 def _catalogue_model() -> None:
     names = choices.model_names()
     current = state.values()["model"]
-    _select(
+    select(
         "model",
         model_filters.filtered(names if current in names else {current: current, **names}, current),
         help_key="help.model",
@@ -224,7 +156,7 @@ def _formats(
     """A select of formats; one that can't run says so in the list, and why once it's chosen."""
     runs = {choice.id: choice for choice in options}
     labels = {id_: label(id_) + ("" if choice.runs else " · ✕") for id_, choice in runs.items()}
-    _select(field, labels, help_key=f"help.{field}")
+    select(field, labels, help_key=f"help.{field}")
     chosen = runs[state.values()[field]]
     if not chosen.runs:
         told = {
@@ -262,12 +194,12 @@ def _hardware(evaluation: Evaluation | None) -> None:
     names = choices.accelerator_names()
     base = values["gpu"].partition("@")[0]
     _select_card(base, names)
-    _integer("gpus", most=MAX_GPUS, default=evaluation.deployment.gpus if evaluation else 1)
+    integer("gpus", most=MAX_GPUS, default=evaluation.deployment.gpus if evaluation else 1)
     default = choices.engine_name(choices.engine_meant({**values, "engine": None}))
     labels = {NOBODY_CHOSE: state.plain("sidebar.engine_default", engine=default)}
     for choice in choices.engine_choices(values["gpu"]):
         labels[choice.id] = choices.engine_name(choice.id) + ("" if choice.runs else " · ✕")
-    _select("engine", labels, help_key="help.engine")
+    select("engine", labels, help_key="help.engine")
     with st.expander(t("sidebar.advanced"), type="compact", key="advanced-hardware"):
         _advanced_hardware(evaluation)
 
@@ -276,7 +208,7 @@ def _select_card(base: str, names: dict[str, str]) -> None:
     """The accelerator, and its size of memory where that is a choice of its own."""
     sizes = choices.memory_sizes(base)
     if not sizes:
-        _select("gpu", names, help_key="help.gpu")
+        select("gpu", names, help_key="help.gpu")
         return
     key = state.showing("gpu", base)
     st.selectbox(
@@ -284,7 +216,7 @@ def _select_card(base: str, names: dict[str, str]) -> None:
         list(names),
         format_func=names.__getitem__,
         key=key,
-        on_change=_take,
+        on_change=take,
         args=("gpu", "gpu", key),
         help=t("help.gpu"),
     )
@@ -310,7 +242,7 @@ def _advanced_hardware(evaluation: Evaluation | None) -> None:
     deployment = evaluation.deployment if evaluation else None
     settings = deployment.settings if deployment else {}
     for field in ("tp", "pp", "ep", "dp"):
-        _integer(
+        integer(
             field, most=MAX_GPUS, default=getattr(deployment, field, 1), help_key=f"help.{field}"
         )
     st.text_input(
@@ -320,28 +252,39 @@ def _advanced_hardware(evaluation: Evaluation | None) -> None:
         placeholder=state.plain("sidebar.default", value=deployment.engine_version)
         if deployment
         else None,
-        **_shows("engine_version"),
+        **shows("engine_version"),
     )
     st.number_input(
         t("field.gpu_memory_utilization"),
         min_value=0.01, max_value=1.0, value=None, step=0.01,
-        placeholder=_default(settings.get("gpu_memory_utilization")),
+        placeholder=default_text(settings.get("gpu_memory_utilization")),
         help=t("help.gpu_memory_utilization"),
-        **_shows("gpu_memory_utilization"),
+        **shows("gpu_memory_utilization"),
     )  # fmt: skip
     for field, most in (
         ("max_num_seqs", MAX_CONCURRENCY),
         ("max_num_batched_tokens", MAX_TOKENS),
         ("block_size", 1024),
     ):
-        _integer(field, most=most, default=settings.get(field), help_key=f"help.{field}")
-    st.number_input(
-        t("field.gpu_memory_gib"),
-        min_value=0.1, max_value=100_000.0, value=None, step=1.0,
-        placeholder=state.plain("sidebar.default_plain"),
-        help=t("help.gpu_memory_gib"),
-        **_shows("gpu_memory_gib"),
-    )  # fmt: skip
+        integer(field, most=most, default=settings.get(field), help_key=f"help.{field}")
+    amount("gpu_memory_gib")
+    stated = any(state.values()[field] is not None for field in HOST_FIELDS)
+    if stated or (deployment and _offloads(deployment.engine)):
+        _host(evaluation)
+
+
+def _offloads(engine_id: str) -> bool:
+    """Whether the engine keeps a part of a model in host memory on this card."""
+    return engine_id == OFFLOADS and not shares_memory(accelerator(state.values()["gpu"]))
+
+
+def _host(evaluation: Evaluation | None) -> None:
+    """What lies in host memory, where the engine keeps anything there."""
+    most = evaluation.model.layers if evaluation else MAX_LAYERS - 1
+    integer("gpu_layers", least=0, most=most + 1, default=most + 1, help_key="help.gpu_layers")
+    integer("cpu_expert_layers", least=0, most=most, default=0, help_key="help.cpu_expert_layers")
+    amount("host_memory_gib")
+    amount("host_bandwidth_gb_per_s")
 
 
 def _workload(evaluation: Evaluation | None) -> None:
@@ -357,9 +300,9 @@ def _workload(evaluation: Evaluation | None) -> None:
         args=(key,),
     )
     longest = evaluation.model.max_context_tokens if evaluation else None
-    _magnitude("input_tokens", choices.TOKEN_STOPS, longest, MAX_TOKENS)
-    _magnitude("output_tokens", choices.TOKEN_STOPS, 32768, MAX_TOKENS)
-    _magnitude("concurrency", choices.USER_STOPS, None, MAX_CONCURRENCY)
+    magnitude("input_tokens", choices.TOKEN_STOPS, longest, MAX_TOKENS)
+    magnitude("output_tokens", choices.TOKEN_STOPS, 32768, MAX_TOKENS)
+    magnitude("concurrency", choices.USER_STOPS, None, MAX_CONCURRENCY)
 
 
 def _take_workload(key: str) -> None:

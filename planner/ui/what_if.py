@@ -38,7 +38,8 @@ class WhatIf:
     """A change and what comes of it.
 
     Attributes:
-        kind: what is changed: "users", "prompt", "weights", "kv", "share", "gpus" or "card".
+        kind: what is changed: "users", "prompt", "weights", "kv", "share", "gpus", "card", "gpu_layers" or
+            "cpu_expert_layers".
         changes: the scenario's fields that change; scenario: with them changed.
         distance: how large the change is, in doublings, a little more where it costs money or quality.
         needed_bytes, usable_bytes: of the fullest card.
@@ -130,6 +131,8 @@ def _kinds(
     if easier:
         yield "kv", _caches(start, evaluation)
         yield "share", _shares(evaluation)
+        for field in ("gpu_layers", "cpu_expert_layers"):
+            yield field, _offloads(evaluation, field)
     yield "gpus", _counts(start, evaluation, easier)
     yield "card", _cards(start, evaluation, easier)
 
@@ -172,6 +175,13 @@ def _shares(evaluation: Evaluation) -> Candidates:
     for note in evaluation.memory.remedies:
         if share := note.values.get("gpu_memory_utilization"):
             yield 0.5, {"gpu_memory_utilization": share}
+
+
+def _offloads(evaluation: Evaluation, field: str) -> Candidates:
+    """What the answer itself names as the least that has to lie in host memory."""
+    for note in evaluation.memory.remedies:
+        if (count := note.values.get(field)) is not None:
+            yield 0.6, {field: count}
 
 
 def _counts(start: Scenario, evaluation: Evaluation, easier: bool) -> Candidates:

@@ -17,7 +17,7 @@ from planner.catalog.encodings import Encoding
 from planner.catalog.formats import weight_format, weight_format_ids
 from planner.errors import InvalidInput, UnknownItem, Unsupported
 from planner.memory.encoding import matrix_bytes, weight_bytes
-from planner.memory.placement import pipeline_stages
+from planner.memory.stages import pipeline_stages
 from planner.memory.weights import stored_weights
 from planner.quantity import GIB
 from planner.scenario import Parallelism

@@ -16,7 +16,14 @@ from planner.catalog.engines import engine_ids
 from planner.catalog.formats import weight_format_ids
 from planner.catalog.models import model_profile
 from planner.errors import InvalidInput, PlannerError, UnknownItem
-from planner.scenario import DATA_FIELDS, MAX_CONCURRENCY, MAX_GPUS, MAX_TOKENS, Scenario
+from planner.scenario import (
+    DATA_FIELDS,
+    MAX_CONCURRENCY,
+    MAX_GPUS,
+    MAX_LAYERS,
+    MAX_TOKENS,
+    Scenario,
+)
 from planner.ui.permalink import (
     DEFAULTS,
     FIELDS,
@@ -49,6 +56,12 @@ SCENARIOS = st.fixed_dictionaries(
         "dtype": st.sampled_from(["auto", "bf16", "fp16"]),
         "include_mtp": st.booleans(),
         "gpu_memory_gib": st.none() | st.floats(0.1, 1000.0),
+        **dict.fromkeys(
+            ("gpu_layers", "cpu_expert_layers"), st.none() | st.integers(0, MAX_LAYERS)
+        ),
+        **dict.fromkeys(
+            ("host_memory_gib", "host_bandwidth_gb_per_s"), st.none() | st.floats(0.1, 1000.0)
+        ),
         "gpu_memory_utilization": st.none() | st.floats(0.01, 1.0),
         **dict.fromkeys(("max_model_len", "max_num_batched_tokens"), st.none() | tokens),
         "max_num_seqs": st.none() | st.integers(1, MAX_CONCURRENCY),

@@ -34,6 +34,8 @@ PARTS = {
     "sequences": SERIES[9],
     "communication": SERIES[6],
     "pipeline": SERIES[7],
+    "host_weights": SERIES[5],
+    "transfer": SERIES[8],
     "host": NEUTRAL,
 }
 SEEN = 0.004  # share from which a part is drawn

@@ -189,6 +189,8 @@ def what_if_words(change: WhatIf) -> str:
         .upper()
         .replace(":", " "),
         "share": scenario.gpu_memory_utilization,
+        "gpu_layers": scenario.gpu_layers,
+        "cpu_expert_layers": scenario.cpu_expert_layers,
         "gpus": change.gpus,
         "card": change.card,
     }
