@@ -10,80 +10,17 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
 
 from planner.catalog.search import Kind
-from planner.cli_measure import print_json as _print_json
+from planner.cli_flags import given_model, model_reference, scenario_values
 from planner.cli_measure import run_measure
-from planner.cli_parser import INTEGERS, REALS, TEXTS, build_parser
-from planner.errors import InvalidConfig, InvalidInput, Note, PlannerError
+from planner.cli_output import print_json as _print_json
+from planner.cli_parser import build_parser
+from planner.errors import InvalidInput, Note, PlannerError
 from planner.ui.locale import pick_language, say_error, say_note
-
-
-def model_reference(
-    text: str, *, hub: bool = False, tell: Callable[[Note], None] | None = None
-) -> dict[str, Any]:
-    """What `--model` means: `-` is JSON on standard input, a path is a model on this computer, the rest an id.
-
-    Args:
-        hub: the id is one of the Hugging Face Hub's, to be fetched from there.
-        tell: told what to know about what was fetched.
-
-    Returns:
-        `{"model": …}` for a catalogue id, with `"config"` beside it for a configuration, which carries what the
-        model's files hold where their headers were read.
-
-    Raises:
-        InvalidConfig, InvalidInput: where the input isn't a model.
-        Unreachable: where the Hub doesn't give it.
-    """
-    from planner.architecture.checkpoint.local import is_model_path, read_model_path
-    from planner.architecture.read_config import MAX_BYTES, parse_config
-
-    if text == "-":
-        if sys.stdin is None:
-            raise InvalidConfig("config_unreadable", path="-")
-        return {
-            "model": "stdin",
-            "config": parse_config(sys.stdin.buffer.read(MAX_BYTES + 1)),
-        }
-    if hub:
-        from planner.architecture.hub import fetch_model
-
-        fetched = fetch_model(text)
-        if tell is not None:
-            if fetched.from_cache:
-                told: dict[str, object] = {"model": text, "date": f"{fetched.fetched_at:%Y-%m-%d}"}
-                tell(Note("hub_from_cache", told))
-            if fetched.headers_missing:
-                tell(Note("hub_headers_unread", {"model": text}))
-        return {"model": text, "config": fetched.configuration()}
-    if is_model_path(text):
-        return {"model": text, "config": read_model_path(text)}
-    return {"model": text}
-
-
-def _model(arguments: argparse.Namespace, language: str) -> dict[str, Any]:
-    def tell(note: Note) -> None:
-        print(say_note(note, language), file=sys.stderr)
-
-    # argparse turns a lone "--" into a list.
-    text = arguments.model if isinstance(arguments.model, str) else "--"
-    return model_reference(text, hub=arguments.hub, tell=tell)
-
-
-def scenario_values(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The scenario's fields that were given on the command line."""
-    names = (*INTEGERS, *REALS, *TEXTS)
-    values = {
-        name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None
-    }
-    if arguments.include_mtp:
-        values["include_mtp"] = True
-    return values
 
 
 def run_estimate(arguments: argparse.Namespace, language: str) -> int:
@@ -93,7 +30,7 @@ def run_estimate(arguments: argparse.Namespace, language: str) -> int:
     from planner.scenario import Scenario
     from planner.text_report import estimate_text
 
-    values = scenario_values(arguments) | _model(arguments, language) | {"gpu": arguments.gpu}
+    values = scenario_values(arguments) | given_model(arguments, language) | {"gpu": arguments.gpu}
     if arguments.calibration is not None:
         from planner.cli_calibrate import calibration_values
 
@@ -136,7 +73,7 @@ def run_fit(arguments: argparse.Namespace, language: str) -> int:
     from planner.compare.holding import holding_json, holding_options
     from planner.ui.holding_text import holding_text
 
-    values = scenario_values(arguments) | _model(arguments, language)
+    values = scenario_values(arguments) | given_model(arguments, language)
     options = holding_options(
         values,
         accelerators=arguments.gpu,

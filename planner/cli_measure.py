@@ -7,12 +7,11 @@ is one entry of SUB_VERBS.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from planner.cli_output import print_json
+from planner.cli_readers import add_log, run_log
 from planner.ui.locale import LANGUAGES
 
 Run = Callable[[argparse.Namespace, str], int]
@@ -35,13 +34,11 @@ class SubVerb:
     run: Run
 
 
-SUB_VERBS: tuple[SubVerb, ...] = ()
-
-
-def print_json(data: Any) -> None:
-    """Data on standard output; a terminal or file that can't show every letter gets them as escapes."""
-    ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in {"utf8", "utf16"}
-    print(json.dumps(data, indent=2, ensure_ascii=ascii_only, default=str))
+SUB_VERBS: tuple[SubVerb, ...] = (
+    SubVerb(
+        "log", "An engine's start-up log, line by line against the prediction.", add_log, run_log
+    ),
+)
 
 
 def add_measure(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,63 @@
+"""The verb `measure log FILE`: an engine's start-up log against what is predicted."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from planner.cli_flags import add_scenario_flags, given_model, scenario_values
+from planner.errors import InvalidInput
+
+SPARE_BYTES = 1  # read beyond the limit, to see that there is more
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """The flags of `measure log`: the file, and whatever the log doesn't state."""
+    parser.add_argument(
+        "file", help="start-up log of vLLM, SGLang or llama.cpp; - for standard input"
+    )
+    add_scenario_flags(parser, required=False)
+
+
+def run_log(arguments: argparse.Namespace, language: str) -> int:
+    """`measure log`: each memory line, printed against predicted."""
+    from planner.cli_output import print_json
+    from planner.measure.readers import compare_log, read_log
+    from planner.readings_report import comparison_json, comparison_text
+
+    reading = read_log(read_file(arguments.file))
+    found = compare_log(reading, _given(arguments, language))
+    if arguments.json:
+        print_json(comparison_json(reading, found, language))
+    else:
+        print(comparison_text(reading, found, language))
+    return 0
+
+
+def _given(arguments: argparse.Namespace, language: str) -> dict[str, Any]:
+    values = scenario_values(arguments)
+    if arguments.model is not None:
+        values |= given_model(arguments, language)
+    if arguments.gpu is not None:
+        values["gpu"] = arguments.gpu
+    return values
+
+
+def read_file(name: str) -> bytes:
+    """The bytes of a file, or of standard input for "-", no more than one beyond what is read.
+
+    Raises:
+        InvalidInput: where it can't be opened.
+    """
+    from planner.measure.readers.untrusted import MAX_BYTES
+
+    limit = MAX_BYTES + SPARE_BYTES
+    if name == "-":
+        return sys.stdin.buffer.read(limit) if sys.stdin is not None else b""
+    try:
+        with Path(name).open("rb") as stream:
+            return stream.read(limit)
+    except OSError as error:
+        raise InvalidInput("file_unreadable", field=name, reason=error.strerror or "") from error

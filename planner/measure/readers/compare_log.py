@@ -1,0 +1,159 @@
+"""Each memory line of a start-up log beside what the planner predicts for the scenario that the log states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from planner.answers import MemoryAnswer
+from planner.errors import InvalidInput, Note
+from planner.evaluation import Evaluation, evaluate
+from planner.measure.readers.log_reading import FigureName, LogReading
+from planner.quantity import Estimate
+from planner.scenario import Scenario
+
+NEEDED = ("model", "gpu")
+# In the order in which memory is taken.
+COMPARED: tuple[FigureName, ...] = (
+    "weights_bytes",
+    "weights_bytes_per_gpu",
+    "activation_bytes_per_gpu",
+    "overhead_bytes_per_gpu",
+    "graphs_bytes_per_gpu",
+    "kv_pool_bytes_per_gpu",
+    "cache_bytes",
+    "engine_printed_kv_tokens",
+    "max_concurrency",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """A printed figure and its prediction.
+
+    Attributes:
+        printed: bytes, tokens or sequences, as the quantity's name says; step: of the last printed digit.
+        predicted: the same; None where the planner has no such figure for this engine.
+        error_fraction: predicted / printed − 1; None where either isn't there, or nothing was printed to divide by.
+        line: in the log; shown: its text.
+    """
+
+    quantity: FigureName
+    printed: float
+    step: float
+    predicted: Estimate | None
+    error_fraction: float | None
+    line: int
+    shown: str
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether what was printed, as far as it was rounded, meets the predicted range; None without one."""
+        if self.predicted is None:
+            return None
+        low, high = float(self.predicted.low), float(self.predicted.high)
+        return low - self.step <= self.printed <= high + self.step
+
+
+@dataclass(frozen=True, slots=True)
+class LogComparison:
+    """A log against its prediction.
+
+    Attributes:
+        scenario: what was predicted: what the log states, and what was given in addition.
+        rows: one for each quantity that was printed.
+        assumed: fields that neither states, so that the planner's defaults count.
+        notes: of the reading, and of the prediction.
+    """
+
+    scenario: Scenario
+    rows: tuple[LogRow, ...]
+    assumed: tuple[str, ...]
+    notes: tuple[Note, ...]
+
+
+def log_scenario(reading: LogReading, given: Mapping[str, Any]) -> Scenario:
+    """The scenario that a log states, with what was given over it.
+
+    Raises:
+        InvalidInput: `reading_incomplete` or, where a name is printed that the catalogue doesn't have,
+            `reading_names_unknown`, naming what is missing; else as `Scenario.parse`.
+    """
+    values = {**reading.scenario, **{k: v for k, v in given.items() if v not in (None, "")}}
+    if "config" in given:
+        values.setdefault("model", reading.printed_model or "config")
+    missing = tuple(name for name in NEEDED if not values.get(name))
+    if missing:
+        printed = {"model": reading.printed_model, "gpu": reading.printed_gpu}
+        unknown = ", ".join(printed[name] for name in missing if printed[name])
+        if unknown:
+            raise InvalidInput(
+                "reading_names_unknown", field=missing[0], missing=missing, printed=unknown
+            )
+        raise InvalidInput("reading_incomplete", field=missing[0], missing=missing)
+    context = int(values.get("max_model_len") or 0)
+    if reading.tool == "llama.cpp" and context:
+        # Each of its slots is given its share of the context at start.
+        slots = int(values.get("concurrency") or 1)
+        values["max_model_len"] = max(context // slots, 2)
+        values.setdefault("input_tokens", max(context // slots - 1, 1))
+        values.setdefault("output_tokens", 1)
+    elif context:
+        values.setdefault("output_tokens", min(256, max(context // 2, 1)))
+        values.setdefault("input_tokens", min(1024, max(context - values["output_tokens"], 1)))
+    return Scenario.parse(values)
+
+
+def compare_log(reading: LogReading, given: Mapping[str, Any] | None = None) -> LogComparison:
+    """Printed and predicted, quantity by quantity.
+
+    Args:
+        given: fields of Scenario that the log doesn't state, or states wrongly.
+
+    Raises:
+        InvalidInput: as `log_scenario`; else as `evaluate`.
+    """
+    scenario = log_scenario(reading, given or {})
+    evaluation = evaluate(scenario)
+    rows = []
+    for name in COMPARED:
+        printed = reading.figure(name)
+        if printed is None:
+            continue
+        value, step = printed.value, printed.step
+        if name in ("kv_pool_bytes_per_gpu", "cache_bytes"):
+            state = reading.figure("state_bytes")
+            value += state.value if state is not None else 0.0
+            step += state.step if state is not None else 0.0
+        predicted = _predicted(name, evaluation)
+        error = None
+        if predicted is not None and value > 0.0:
+            error = float(predicted.mid) / value - 1.0
+        rows.append(LogRow(name, value, step, predicted, error, printed.line, printed.shown))
+    assumed = tuple(name for name in reading.missing if not getattr(scenario, name, None))
+    if "weights" in reading.missing and "weights" not in (given or {}):
+        assumed = (*assumed, "weights")
+    notes = (*reading.notes, *evaluation.assumptions)
+    return LogComparison(scenario, tuple(rows), tuple(dict.fromkeys(assumed)), notes)
+
+
+def _predicted(name: FigureName, evaluation: Evaluation) -> Estimate | None:
+    memory: MemoryAnswer = evaluation.memory
+    scenario = evaluation.scenario
+    if name == "cache_bytes":
+        slots = float(scenario.concurrency)
+        whole = float(memory.kv_bytes_per_sequence.mid + memory.state_bytes_per_sequence.mid)
+        return Estimate.exact(slots * whole, "bytes")
+    if name == "max_concurrency":
+        tokens = memory.engine_printed_kv_tokens
+        longest = float(scenario.max_model_len or evaluation.model.max_context_tokens)
+        if tokens is None or longest <= 0.0:
+            return None
+        return Estimate(
+            tokens.low / longest, tokens.mid / longest, tokens.high / longest, "count", tokens.basis
+        )
+    found: Estimate | None = getattr(memory, name)
+    if name == "graphs_bytes_per_gpu" and found is not None and float(found.high) == 0.0:
+        return None  # inside another part by this engine's policy
+    return found

@@ -1,0 +1,278 @@
+"""Start-up logs: what is read of them, what they are compared with, and what isn't a log."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.errors import InvalidInput, PlannerError
+from planner.measure.readers import LogReading, compare_log, read_log
+from planner.measure.readers.untrusted import MAX_BYTES
+from planner.quantity import GIB, MIB
+
+FIXTURES = Path(__file__).parent / "fixtures"
+LOGS = sorted(path.name for path in FIXTURES.glob("*.log"))
+H100 = {"gpu": "h100-sxm-80gb"}
+
+
+def log(name: str) -> str:
+    return (FIXTURES / name).read_text(encoding="utf-8")
+
+
+def printed(reading: LogReading) -> dict[str, float]:
+    figures = {one.name: reading.figure(one.name) for one in reading.figures}
+    return {name: figure.value for name, figure in figures.items() if figure}
+
+
+def codes(reading: LogReading) -> set[str]:
+    return {note.code for note in reading.notes}
+
+
+def test_vllm_s_newer_engine() -> None:
+    reading = read_log(log("vllm-0.11.log"))
+    assert (reading.tool, reading.version, reading.missing) == ("vllm", "0.11.0", ("gpu",))
+    assert reading.scenario == {
+        "model": "Qwen/Qwen3-8B",
+        "engine": "vllm",
+        "engine_version": "0.11.0",
+        "weights": "native",
+        "kv": "auto",
+        "dtype": "bf16",
+        "tp": 1,
+        "pp": 1,
+        "dp": 1,
+        "gpu_memory_utilization": 0.88,
+        "max_model_len": 16384,
+        "max_num_seqs": 128,
+        "max_num_batched_tokens": 8192,
+    }
+    assert printed(reading) == {
+        "weights_bytes_per_gpu": pytest.approx(15.2683 * GIB),
+        "kv_pool_bytes_per_gpu": pytest.approx(52.42 * GIB),
+        "graphs_bytes_per_gpu": pytest.approx(0.61 * GIB),
+        "engine_printed_kv_tokens": 381696,
+        "max_concurrency": 23.3,
+    }
+    assert reading.figures[0].line == 7
+    assert "Model loading took" in reading.figures[0].shown
+
+
+def test_vllm_s_older_engine_says_where_everything_goes() -> None:
+    reading = read_log(log("vllm-0.7.log"))
+    assert reading.missing == ()
+    assert reading.scenario["gpu"] == "a10g"
+    assert reading.scenario["gpu_memory_gib"] == pytest.approx(22.06)
+    assert printed(reading) == {
+        "weights_bytes_per_gpu": pytest.approx(2.89 * GIB),
+        "activation_bytes_per_gpu": pytest.approx(1.40 * GIB),
+        "overhead_bytes_per_gpu": pytest.approx(0.05 * GIB),
+        "kv_pool_bytes_per_gpu": pytest.approx(15.51 * GIB),
+        "graphs_bytes_per_gpu": pytest.approx(0.18 * GIB),
+        "engine_printed_kv_tokens": 36302 * 16,
+        "max_concurrency": 141.8,
+    }
+    assert "log_tokens_from_blocks" in codes(reading)
+
+
+def test_the_fullest_gpu_of_several_counts() -> None:
+    reading = read_log(log("vllm-0.22-tp2.log"))
+    assert (reading.scenario["tp"], reading.scenario["weights"], reading.scenario["kv"]) == (
+        2,
+        "fp8",
+        "fp8",
+    )
+    assert printed(reading)["kv_pool_bytes_per_gpu"] == pytest.approx(33.38 * GIB)
+    assert printed(reading)["engine_printed_kv_tokens"] == 437504
+    assert printed(reading)["max_concurrency"] == 13.35
+
+
+def test_sglang() -> None:
+    reading = read_log(log("sglang-0.5.log"))
+    assert (reading.tool, reading.version) == ("sglang", None)
+    assert reading.missing == ("gpu", "engine_version")
+    assert codes(reading) == {"log_version_not_printed"}
+    expected = {"max_model_len": 40960, "max_num_seqs": 2048, "gpu_memory_utilization": 0.88}
+    assert expected.items() <= reading.scenario.items()
+    assert printed(reading) == {
+        "weights_bytes_per_gpu": pytest.approx(15.28 * GIB),
+        "kv_pool_bytes_per_gpu": pytest.approx(53.86 * GIB),
+        "graphs_bytes_per_gpu": pytest.approx(0.60 * GIB),
+        "engine_printed_kv_tokens": 392192,
+    }
+
+
+def test_sglang_s_state_counts_in_the_pool() -> None:
+    reading = read_log(log("sglang-hybrid-tp2.log"))
+    assert printed(reading)["state_bytes"] == pytest.approx(3.43 * GIB)
+    rows = {row.quantity: row for row in compare_log(reading, H100).rows}
+    assert rows["kv_pool_bytes_per_gpu"].printed == pytest.approx((20.62 + 3.43) * GIB)
+
+
+def test_llama_cpp() -> None:
+    reading = read_log(log("llama-cpp-b6500.log"))
+    assert (reading.tool, reading.version, reading.missing) == ("llama.cpp", "b6500", ())
+    assert reading.scenario == {
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "gpu": "rtx-4090",
+        "engine": "llama.cpp",
+        "engine_version": "b6500",
+        "weights": "gguf:Q4_K_M",
+        "kv": "f16",
+        "pp": 1,
+        "concurrency": 2,
+        "max_num_seqs": 2,
+        "max_model_len": 16384,
+        "max_num_batched_tokens": 512,
+    }
+    assert printed(reading) == {
+        "weights_bytes": pytest.approx(4.58 * GIB),
+        "weights_bytes_per_gpu": pytest.approx(4403.49 * MIB),
+        "activation_bytes_per_gpu": pytest.approx(258.5 * MIB),
+        "cache_bytes": 2048 * MIB,
+    }
+
+
+def test_llama_cpp_s_earlier_names_say_the_same() -> None:
+    reading = read_log(log("llama-cpp-b4000.log"))
+    assert reading.scenario["weights"] == "gguf:Q8_0"
+    assert reading.scenario["model"] == "Qwen/Qwen2.5-7B-Instruct"
+    assert printed(reading)["cache_bytes"] == 448 * MIB
+    assert printed(reading)["weights_bytes_per_gpu"] == pytest.approx(7165.44 * MIB)
+
+
+def test_windowed_and_full_layers_add_up_once() -> None:
+    line = "llama_kv_cache: size = {} MiB ({} cells,  12 layers,  1/1 seqs), K (f16): {} MiB\n"
+    full, window = line.format(3072.00, 131072, 1536.00), line.format(18.00, 768, 9.00)
+    assert printed(read_log(full + window + full + window)) == {"cache_bytes": 3090 * MIB}
+
+
+@pytest.mark.parametrize(
+    ("name", "given_", "quantity", "within"),
+    [
+        ("vllm-0.11.log", H100, "weights_bytes_per_gpu", 0.005),
+        ("vllm-0.11.log", H100, "kv_pool_bytes_per_gpu", 0.03),
+        ("vllm-0.11.log", H100, "engine_printed_kv_tokens", 0.03),
+        ("vllm-0.22-tp2.log", H100, "kv_pool_bytes_per_gpu", 0.05),
+        ("vllm-0.7.log", {}, "kv_pool_bytes_per_gpu", 0.03),
+        ("sglang-0.5.log", H100, "engine_printed_kv_tokens", 0.03),
+        ("llama-cpp-b6500.log", {}, "weights_bytes", 0.005),
+        ("llama-cpp-b6500.log", {}, "cache_bytes", 1e-9),
+        ("llama-cpp-b4000.log", {"gpu": "rtx-4090"}, "cache_bytes", 1e-9),
+    ],
+)
+def test_printed_against_predicted(
+    name: str, given_: dict[str, Any], quantity: str, within: float
+) -> None:
+    rows = {row.quantity: row for row in compare_log(read_log(log(name)), given_).rows}
+    row = rows[quantity]  # type: ignore[index]
+    assert row.predicted is not None
+    assert row.error_fraction is not None
+    assert abs(row.error_fraction) < within
+    assert row.error_fraction == pytest.approx(row.predicted.mid / row.printed - 1.0)
+    assert row.inside
+
+
+def test_what_a_log_does_not_state_is_asked_for() -> None:
+    reading = read_log(log("vllm-0.11.log"))
+    with pytest.raises(InvalidInput) as refusal:
+        compare_log(reading)
+    assert refusal.value.code == "reading_incomplete"
+    assert refusal.value.values["missing"] == ("gpu",)
+
+
+def test_a_model_that_the_catalogue_lacks_is_named_and_asked_for() -> None:
+    text = log("vllm-0.11.log").replace("Qwen/Qwen3-8B", "/data/our-own-model")
+    reading = read_log(text)
+    assert reading.printed_model == "/data/our-own-model"
+    with pytest.raises(InvalidInput) as refusal:
+        compare_log(reading, H100)
+    assert refusal.value.code == "reading_names_unknown"
+    assert refusal.value.values["printed"] == "/data/our-own-model"
+    assert compare_log(reading, {**H100, "model": "Qwen/Qwen3-8B"}).rows
+
+
+def test_a_local_path_of_a_known_model_is_known() -> None:
+    for path in ("/models/Qwen3-8B/", "/cache/hub/models--Qwen--Qwen3-8B/snapshots/0abc"):
+        text = log("vllm-0.11.log").replace("Qwen/Qwen3-8B", path)
+        assert read_log(text).scenario["model"] == "Qwen/Qwen3-8B"
+
+
+@pytest.mark.parametrize("version", ["0.99.1", "0.2.7", "main"])
+def test_an_unknown_version_is_named_and_what_is_known_is_read(version: str) -> None:
+    text = log("vllm-0.11.log").replace("0.11.0", version)
+    reading = read_log(text)
+    notes = {note.code: note.values for note in reading.notes}
+    assert notes["log_version_unread"]["given"] == version
+    assert printed(reading)["kv_pool_bytes_per_gpu"] == pytest.approx(52.42 * GIB)
+
+
+def test_what_was_given_counts_over_what_is_stated() -> None:
+    reading = read_log(log("vllm-0.11.log"))
+    found = compare_log(reading, {**H100, "gpu_memory_utilization": 0.5})
+    assert found.scenario.gpu_memory_utilization == 0.5
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_cut_anywhere_is_read_in_part_or_refused(name: str) -> None:
+    """What is read of a part is what the whole says: no number is taken for a shorter one."""
+    text = log(name)
+    stated = read_log(text).scenario
+    whole = {(one.name, one.value) for one in read_log(text).figures}
+    for end in range(0, len(text), 7):
+        try:
+            reading = read_log(text[:end])
+        except InvalidInput:
+            continue
+        assert {(one.name, one.value) for one in reading.figures} <= whole
+        assert reading.scenario.items() <= stated.items()
+        if not reading.figures:
+            assert "log_without_memory" in codes(reading)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "reading_empty"),
+        (" \n\n", "reading_empty"),
+        ("Sep 12 10:00:01 host systemd[1]: Started Session 4.\n" * 50, "log_foreign"),
+        ('{"model_id": "x", "median_ttft_ms": 4}', "log_foreign"),
+        ("\x00\xff\xfe" * 1000, "log_foreign"),
+        ("x" * (MAX_BYTES + 1), "reading_too_big"),
+    ],
+    ids=["nothing", "blank", "other log", "results", "binary", "huge"],
+)
+def test_what_is_no_log_is_refused(text: str, code: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        read_log(text)
+    assert refusal.value.code == code
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Load weight end." * 200_000,
+        "GPU KV cache size: " + "9" * 400_000 + " tokens",
+        "LLM engine (v" + "(" * 300_000 + ") with config: " + "model=" * 100_000,
+        "llama_context: n_ctx = 99999999999999999999",
+        "Model loading took nan GiB and inf seconds",
+    ],
+    ids=["markers", "digits", "brackets", "large", "nan"],
+)
+def test_hostile_lines_are_read_inside_bounds(line: str) -> None:
+    reading = read_log(line)
+    assert all(abs(one.value) < 1e18 * 2.0**30 for one in reading.figures)
+    with pytest.raises(PlannerError):
+        compare_log(reading)
+
+
+@given(st.text(max_size=300), st.sampled_from(LOGS), st.integers(0, 4000))
+def test_noise_inside_a_log_never_breaks_it(noise: str, name: str, at: int) -> None:
+    text = log(name)
+    at = min(at, len(text))
+    with contextlib.suppress(PlannerError):
+        compare_log(read_log(text[:at] + noise + text[at:]), H100)
