@@ -173,7 +173,7 @@ class Constants:
         self.shelf = shelf
         self.group = accelerator_class(accelerator)
         self.weights_kind = kind
-        stated = {"engine": engine, "weights": kind}
+        stated = {"engine": engine, "weights": kind, "version": version}
         rules = calibration_data("index")["rules"]
         rule = next(
             r
@@ -191,16 +191,20 @@ class Constants:
         plain = [Level(shelf.figures(file), "", self._covered(file), True) for file in chain]
         by_class = Level(shelf.figures("accelerator-classes"), prefix, None, False)
         self.levels: tuple[Level, ...]
+        own_class = Level(plain[0].figures, prefix, None, True)
         if self.kind != "continuous":
-            own_class = Level(plain[0].figures, prefix, None, True)
-            self.levels = (own_class, plain[0], by_class, *plain[1:])
+            # Files of one kind build on each other; the fit of continuous batching comes after what a class reaches.
+            own = [i for i, file in enumerate(chain) if calibration_data(file)["kind"] == self.kind]
+            pairs = [(Level(plain[i].figures, prefix, None, True), plain[i]) for i in own]
+            rest = plain[len(own) :]
+            self.levels = (*(level for pair in pairs for level in pair), by_class, *rest)
         elif self.fitted or self.group.as_fitted:
             # A generation's other cards, and its kernels, are those of the fit.
             of_class = [Level(level.figures, prefix, level.covered, True) for level in plain]
             self.levels = tuple(x for pair in zip(of_class, plain, strict=True) for x in pair)
         else:
             # What a GPU reaches is its class's where no fit covers it; what an engine costs on the host is its own.
-            self.levels = (by_class, *plain)
+            self.levels = (own_class, by_class, *plain)
 
     def _covered(self, file: str) -> Mapping[str, Any] | None:
         return self.shelf.covered(file, self.accelerator.id)
@@ -233,6 +237,10 @@ class Constants:
     def optional(self, key: str, otherwise: float) -> float:
         found = self.find(key)
         return otherwise if found is None else found[0].value
+
+    def optional_by_kind(self, key: str, otherwise: float) -> float:
+        """A constant stated for the kind of weights, else for all kinds, else `otherwise`."""
+        return self.optional(f"{key}.{self.weights_kind}", self.optional(key, otherwise))
 
     def bandwidth_ratio(self, level: Level) -> float:
         if level.covered is None:

@@ -32,7 +32,7 @@ DIRECT = ("step_s", "sequence_s", "imbalance", "pipeline")
 PREFILL = ("prefill_sequence_s", "prefill_steps", "prefill_interference")
 EAGER = (
     "prefill_wave", "cache_traffic", "cache_repeats", "latent_layer_s", "indexed_layer_s", "dequantise_flops",
-    "host_dequantise", "host_expert_layer_s",
+    "host_dequantise", "host_expert_layer_s", "host_expert_s",
 )  # fmt: skip
 NEUTRAL = {"cache_traffic": 1.0, "dequantise_flops": 165.0, "host_dequantise": 1.0}
 
@@ -84,7 +84,8 @@ class Calibration:
             on top in layers with routed experts. prefill_wave: of the other running sequences' prompts, how many are
             read first because requests of one length start together.
         host_layer_s: eager execution: host time per layer (0 where graphs hide it); host_dequantise multiplies it
-            when weights are unpacked first; host_expert_layer_s comes on top of it in layers with experts.
+            when weights are unpacked first; host_expert_layer_s comes on top of it in layers with experts, and
+            host_expert_s for each of their experts where a version loops over them.
         cache_traffic: bytes moved for each byte of cache read; cache_repeats: more of them for each query head that
             shares a key-value head, where keys and values are repeated before they are read.
         dequantise_flops: fp32 operations' worth of time to unpack an element.
@@ -133,6 +134,7 @@ class Calibration:
     host_layer_s: Quantity
     host_dequantise: Quantity
     host_expert_layer_s: Quantity
+    host_expert_s: Quantity
     cache_traffic: Quantity
     cache_repeats: Quantity
     dequantise_flops: Quantity
@@ -150,14 +152,20 @@ class Calibration:
         return value
 
 
-def _band(kind: str, group: str, what: str, *, experts: bool) -> tuple[float, float]:
+def _band(found: Constants, group: str, what: str, *, experts: bool) -> tuple[float, float]:
     """The range that held-out rows of this kind of engine, model and group gave, or the nearest that is stated.
 
     Groups are the labels of a basis, and "other-model": on hardware that the fit covers, a family that it hasn't seen.
+    A file may state ranges of its own for classes of accelerators.
     """
     figures = calibration_figures("index")
-    model = "experts" if experts else "dense"
-    names = (f"{kind}.{group}.{model}.{what}", f"{kind}.{group}.{what}", f"{group}.{what}")
+    model, kind = "experts" if experts else "dense", found.kind
+    names = (
+        f"{found.file}.{found.group.name}.{what}",
+        f"{kind}.{group}.{model}.{what}",
+        f"{kind}.{group}.{what}",
+        f"{group}.{what}",
+    )
     name = next(name for name in names if f"{name}.low" in figures)
     return figures[f"{name}.low"].value, figures[f"{name}.high"].value
 
@@ -243,8 +251,8 @@ def build_calibration(
         basis=basis,
         ttft_basis=basis,
         own=False,
-        tpot_band=_band(found.kind, group, "tpot", experts=experts),
-        ttft_band=_band(found.kind, group, "ttft", experts=experts),
+        tpot_band=_band(found, group, "tpot", experts=experts),
+        ttft_band=_band(found, group, "ttft", experts=experts),
         fit=_fit(found.file, found.base),
         head_every_token=convention["head"] == "every_token",
         order=float(convention["norm"]),
@@ -269,7 +277,7 @@ def build_calibration(
         pipeline_fraction=table["pipeline_fraction"].value,
         host_layer_s=host,
         **{key: found.value(key) for key in (*DIRECT, *PREFILL)},
-        **{key: found.optional(key, NEUTRAL.get(key, 0.0)) for key in EAGER},
+        **{key: found.optional_by_kind(key, NEUTRAL.get(key, 0.0)) for key in EAGER},
     )
 
 

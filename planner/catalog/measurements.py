@@ -19,6 +19,7 @@ from planner.errors import BadProfile
 FOLDER = "measurements"
 SPEED_FAMILIES = (
     "serving",
+    "unloaded",
     "serving-throughput",
     "batch",
     "mlperf",
@@ -44,8 +45,8 @@ MEMORY_QUANTITIES = (
     "compute_buffer_bytes",
     "allocated_bytes",
 )
-ARRIVALS = ("loop", "together")
-_OWN = ("id", "source", "arrivals", "replicas", "settings", "note")
+ARRIVALS = ("loop", "together", "backlog")
+_OWN = ("id", "source", "arrivals", "replicas", "constants", "settings", "note")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,13 +58,15 @@ class Measurement:
         family: the file it is in.
         source: key of `measurement_sources`.
         scenario: fields of the scenario, as text where they come from a CSV.
-        arrivals: "loop" (each request is followed by the next) or "together" (one batch from start to end).
+        arrivals: "loop" (each request is followed by the next), "together" (one batch from start to end) or "backlog"
+            (many more than can run are there from the start, so that every place is always taken).
         replicas: deployments that the throughput is the sum of.
         measured: values by name of QUANTITIES or MEMORY_QUANTITIES, in the unit that the name ends with; memory is of
             one GPU.
         note: what to know about the row; "" for nothing.
         settings: of a memory row: "stated" where its log gives the settings that size the cache pool, "assumed" where
             they are taken to be the defaults, "" where they aren't known.
+        constants: a set of constants in place of the engine's own ("tuned": set up by hand for one load); "" for none.
     """
 
     id: str
@@ -75,6 +78,7 @@ class Measurement:
     measured: Mapping[str, float]
     note: str
     settings: str = ""
+    constants: str = ""
 
 
 def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement]:
@@ -121,6 +125,7 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
             measured,
             row.get("note") or "",
             row.get("settings") or "",
+            row.get("constants") or "",
         )
 
 

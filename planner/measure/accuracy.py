@@ -28,6 +28,7 @@ RATES = ("output_tokens_per_s", "total_tokens_per_s")
 NAMES = {
     ("serving", "tpot_s"): "serving.tpot",
     ("serving", "ttft_s"): "serving.ttft",
+    ("unloaded", "ttft_s"): "serving.ttft.unloaded",
     ("llama-cpp", "tpot_s"): "llama-cpp.decode",
     ("llama-cpp", "prefill_s"): "llama-cpp.prefill",
     ("transformers", "tpot_s"): "transformers.decode",
@@ -165,7 +166,7 @@ def points(families: Sequence[str] = SPEED_FAMILIES) -> tuple[list[Point], list[
 
 
 def _range(run: Run, quantity: str, mid: float) -> tuple[float, float]:
-    calibration = run.deployment.calibration
+    calibration = run.calibration
     first = quantity in ("ttft_s", "prefill_s")
     low, high = calibration.ttft_band if first else calibration.tpot_band
     if quantity in RATES:
@@ -274,8 +275,6 @@ def cause(one: Point) -> str:
     """A code for the likely cause of a large error, from what the model is known to leave out."""
     run = one.run
     engine, scenario = run.deployment.engine.id, run.scenario
-    if engine == "transformers" and run.mixture:
-        return "loops_over_experts"
     if run.max_running < scenario.concurrency / run.measurement.replicas:
         return "cache_full"
     if run.measurement.family == "serving-throughput":
@@ -288,6 +287,8 @@ def cause(one: Point) -> str:
         return "host_bound_build"
     if run.measurement.family == "batch":
         return "old_version"
+    if run.measurement.family == "unloaded":
+        return "host_to_first_token"
     if one.quantity in ("ttft_s", "prefill_s"):
         return "synchronised_prompts" if engine != "llama.cpp" else "build_of_kernels"
     return "scatter"

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from planner.catalog.calibrations import Calibration
+from planner.catalog.accelerators import Accelerator
+from planner.catalog.calibrations import Calibration, calibration_for
 from planner.catalog.measurements import Measurement
-from planner.deployment import Deployment, resolve
+from planner.deployment import Deployment, calibration_key, resolve
 from planner.memory_limits import budget_of
+from planner.quantity import Quantity
 from planner.scenario import Scenario
 from planner.speed.prefill import prefill
 from planner.speed.serving_point import ServingPoint, mixed_step, serving_point
-from planner.speed.step import decode_step
+from planner.speed.step import StepTime, decode_step
 from planner.speed_answer import most_running
 
 SPEED = ("tpot_s", "ttft_s", "prefill_s", "output_tokens_per_s", "total_tokens_per_s")
@@ -31,6 +33,22 @@ class Run:
     scenario: Scenario
     deployment: Deployment
     max_running: float
+
+    @property
+    def calibration_key(self) -> tuple[str, Accelerator, str, str, bool, str]:
+        """What its constants are chosen by, as `build_calibration` takes it."""
+        key = calibration_key(self.deployment)
+        return (*key[:-1], self.measurement.constants or key[-1])
+
+    @property
+    def calibration(self) -> Calibration:
+        """The constants that apply: the deployment's, or the set that the measurement names."""
+        if not self.measurement.constants:
+            return self.deployment.calibration
+        engine, card, weights, model_type, experts, version = self.calibration_key
+        return calibration_for(
+            engine, card, weights, model_type=model_type, experts=experts, version=version
+        )
 
     @property
     def architecture_id(self) -> str:
@@ -85,7 +103,7 @@ def predicted(
     Raises:
         MissingFigure: where the hardware or the constants lack a rate that is needed.
     """
-    constants = calibration or run.deployment.calibration
+    constants = calibration or run.calibration
     wanted = [name for name in quantities if name in run.measurement.measured]
     found: dict[str, float] = {}
     if "prefill_s" in wanted:
@@ -93,8 +111,13 @@ def predicted(
     rest = [name for name in wanted if name != "prefill_s"]
     if not rest:
         return found
-    if run.measurement.arrivals == "together" and constants.kind == "continuous":
+    arrivals = run.measurement.arrivals
+    if arrivals == "together" and constants.kind == "continuous":
         return found | _together(run, constants, rest)
+    if arrivals == "together" and constants.kind == "slots" and rest != ["tpot_s"]:
+        return found | _in_chunks(run, constants, rest)
+    if arrivals == "backlog":
+        return found | _saturated(run, constants, rest)
     if rest == ["tpot_s"] and constants.kind != "static" and run.deployment.work.generates:
         found["tpot_s"] = _step(run, constants)
         return found
@@ -127,9 +150,13 @@ def _loop(run: Run, calibration: Calibration) -> ServingPoint:
 
 def _step(run: Run, calibration: Calibration) -> float:
     """The time per token alone, which takes a third of the whole point's arithmetic."""
+    return float(_mixed(run, calibration)[1].total_s)
+
+
+def _mixed(run: Run, calibration: Calibration) -> tuple[Quantity, StepTime]:
     scenario, deployment = run.scenario, run.deployment
     users = float(max(scenario.concurrency // run.measurement.replicas, 1))
-    _, step = mixed_step(
+    return mixed_step(
         deployment.work,
         deployment.hardware,
         calibration,
@@ -138,7 +165,42 @@ def _step(run: Run, calibration: Calibration) -> float:
         batch=min(users, run.max_running),
         max_num_batched_tokens=float(deployment.settings.max_num_batched_tokens),
     )
-    return float(step.total_s)
+
+
+def _saturated(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str, float]:
+    """Every place always taken: what the mixed step delivers, whatever each request waited before it."""
+    decoding, step = _mixed(run, calibration)
+    rate = float(decoding / step.total_s) * run.measurement.replicas
+    inputs, outputs = float(run.scenario.input_tokens), float(run.scenario.output_tokens)
+    values = {
+        "tpot_s": float(step.total_s),
+        "output_tokens_per_s": rate,
+        "total_tokens_per_s": rate * (inputs + outputs) / outputs,
+    }
+    return {name: values[name] for name in wanted if name in values}
+
+
+def _in_chunks(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str, float]:
+    """One sequence in llama.cpp: its prompt in passes of the batch that the run states, each at least a step."""
+    deployment, scenario = run.deployment, run.scenario
+    work, hardware = deployment.work, deployment.hardware
+    inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
+    chunk = min(float(deployment.settings.max_num_batched_tokens), inputs)
+    early = decode_step(work, hardware, calibration, 1.0, inputs / 2.0).total_s
+    once = prefill(work, hardware, calibration, chunk, 0.0, 1.0).total_s
+    passes, stages = inputs / chunk, float(work.parallelism.pp)
+    # Stages work on successive chunks at once; the first and the last fill and drain.
+    filled = (passes + stages - 1.0) / (stages * calibration.pipeline) if stages > 1 else passes
+    read = min(float(filled), passes) * max(float(once), float(early))
+    step = float(decode_step(work, hardware, calibration, 1.0, inputs + outputs / 2.0).total_s)
+    whole = read + outputs * step
+    values = {
+        "tpot_s": step,
+        "ttft_s": read + step,
+        "output_tokens_per_s": outputs / whole,
+        "total_tokens_per_s": (inputs + outputs) / whole,
+    }
+    return {name: values[name] for name in wanted}
 
 
 def _together_prefill(run: Run, calibration: Calibration) -> float:

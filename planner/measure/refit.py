@@ -10,7 +10,18 @@ import numpy as np
 from planner.catalog.calibration_constants import Shelf, accelerator_class
 from planner.catalog.measurements import Measurement
 from planner.errors import InvalidInput, Note, PlannerError
-from planner.measure.fit.plans import OWN_RUNS, PLANS, Plan, Stage, held_out, hints_of, seen_of
+from planner.measure.fit.plans import (
+    EAGER,
+    EAGER_LOOPS,
+    OFFLINE,
+    OWN_RUNS,
+    PLANS,
+    Plan,
+    Stage,
+    held_out,
+    hints_of,
+    seen_of,
+)
 from planner.measure.fit.problem import Observation, calibration_on, errors
 from planner.measure.predict import Run, run_of
 from planner.quantity import FloatArray
@@ -111,8 +122,21 @@ def refit_family(
         tuple(stages),
         errors(seen, laid),
         held,
-        tuple(calibration_on(laid, one.run.deployment).id for one in seen),
+        _serving_files(seen, stages, laid),
     )
+
+
+def _serving_files(
+    seen: Sequence[Observation], stages: Sequence[Stage], shelf: Shelf
+) -> tuple[str, ...]:
+    """The file that answers each observation; what a version's file leaves alone is that of the one it builds on."""
+    dense = {stage.file for stage in stages if stage.file != EAGER_LOOPS}
+    files = []
+    for one in seen:
+        file = calibration_on(shelf, one.run).id
+        loops = file == EAGER_LOOPS and not one.run.mixture and EAGER in dense
+        files.append(EAGER if loops else file)
+    return tuple(files)
 
 
 def refit(families: Mapping[str, Sequence[Measurement]], *, hold_out: bool = True) -> Refit:
@@ -167,6 +191,8 @@ def by_plan(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
     found: dict[str, list[Measurement]] = {}
     for row in rows:
         family = own.get(row.scenario.get("engine", ""), "serving")
+        if row.family in OFFLINE:
+            family = row.family
         if any(quantity in row.measured for quantity in PLANS[family].quantities):
             found.setdefault(family, []).append(row)
     if not found:

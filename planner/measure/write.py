@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from planner.catalog.calibration_constants import calibration_data
+from planner.catalog.calibration_constants import accelerator_class, calibration_data
 from planner.catalog.files import profile_lines, write_profile
 from planner.errors import BadProfile
-from planner.measure.fit.plans import EARLIER, ENGINES, POOL, Stage
+from planner.measure.fit.constants import FEWEST
+from planner.measure.fit.offline import OLD, TUNED
+from planner.measure.fit.plans import EAGER, EARLIER, ENGINES, OFFLINE, POOL, SLOTS, Stage
 from planner.measure.fit.problem import Observation
 from planner.measure.refit import SEEN_INSIDE, UNSEEN_INSIDE, Outcome, Refit, spread_of
 from planner.quantity import FloatArray
@@ -109,10 +111,16 @@ def _file_text(file: str, outcome: Outcome) -> str:
     if "base" in data:
         lines.append(f"base: {data['base']}")
     lines += ["convention:", *(f"  {key}: {_scalar(v)}" for key, v in convention.items())]
-    types = sorted({o.run.deployment.architecture.model_type for o in outcome.seen if _in(file, o)})
+    types = sorted(
+        {
+            one.run.deployment.architecture.model_type
+            for one, of in zip(outcome.seen, outcome.files, strict=True)
+            if (of == file if outcome.family in OFFLINE else _in(file, one))
+        }
+    )
     lines += ["fitted_on:", f"  measurements: [measurements/{outcome.family}.csv]"]
     lines += [f"  model_types: [{', '.join(types)}]"]
-    if data["kind"] == "continuous":
+    if "accelerators" in data.get("fitted_on", {}) or file in (*ENGINES, *EARLIER):
         lines += ["  accelerators:", *_covered(file, outcome)]
     for block, quantities in (
         ("fit", ("tpot_s", "output_tokens_per_s", "total_tokens_per_s")),
@@ -144,7 +152,8 @@ def _fitted_figures(stages: Sequence[Stage], kind: str) -> dict[str, Any]:
         for i, parameter in enumerate(stage.parameters):
             seen = s.gain[i] >= KNOWN_FROM and not s.at_bound[i]
             entry: dict[str, Any] = {"value": float(f"{s.values[i]:.4g}"), "source": "fit"}
-            entry["basis"] = "calibrated" if kind == "continuous" else "transferred"
+            carried = kind != "continuous" or stage.file in (*OLD, TUNED)
+            entry["basis"] = "transferred" if carried else "calibrated"
             if s.at_bound[i]:
                 entry["note"] = "at the end of its range: not identified"
             elif not seen:
@@ -247,9 +256,22 @@ def _quoted(value: Any) -> str:
     return text if text.isalpha() else '"' + text.replace('"', '\\"') + '"'
 
 
-def _kind(outcome: Outcome) -> str:
-    """The kind of engine that a family's constants are for."""
-    return {"serving": "continuous", "llama-cpp": "slots", "transformers": "static"}[outcome.family]
+KINDS = {"serving": "continuous", SLOTS: "slots", EAGER: "static"}
+"""The kind of engine that a family's constants are for; offline runs have several."""
+
+
+def offline_bands(outcome: Outcome) -> dict[str, tuple[float, float]]:
+    """Ranges by file and class of accelerator, from rows whose model was left out; where there are ten rows."""
+    groups: dict[str, list[int]] = {}
+    for i, (one, file) in enumerate(zip(outcome.seen, outcome.files, strict=True)):
+        name = accelerator_class(one.run.deployment.accelerator).name
+        groups.setdefault(f"{file}.{name}.tpot", []).append(i)
+    held = _as_times(outcome)(outcome.held["model"])
+    return {
+        name: spread_of(held[rows], UNSEEN_INSIDE)
+        for name, rows in sorted(groups.items())
+        if len(rows) >= FEWEST and not np.isnan(held[rows]).all()
+    }
 
 
 def bands(outcome: Outcome) -> dict[str, tuple[float, float]]:
@@ -258,7 +280,9 @@ def bands(outcome: Outcome) -> dict[str, tuple[float, float]]:
     Continuous batching: a model of a family that the fit has seen gets the range in sample; another one that of folds
     without its model; a card that no fit covers that of folds without the card. Other kinds as in WIDTHS.
     """
-    kind = _kind(outcome)
+    if outcome.family in OFFLINE:
+        return offline_bands(outcome)
+    kind = KINDS[outcome.family]
     found: dict[str, tuple[float, float]] = {}
     widths = WIDTHS[kind]
     for what, quantities in (
@@ -294,10 +318,14 @@ def _as_times(outcome: Outcome) -> Any:
 
 def _index_text(refit: Refit) -> str:
     data = calibration_data("index")
+    replaced = []
+    for outcome in refit.outcomes:
+        offline = outcome.family in OFFLINE
+        replaced += _files(outcome) if offline else [KINDS[outcome.family]]
     figures = {
         key: value
         for key, value in data["figures"].items()
-        if not key.startswith((*(f"{_kind(outcome)}." for outcome in refit.outcomes), "experts."))
+        if not key.startswith(tuple(f"{name}." for name in replaced))
     }
     for outcome in refit.outcomes:
         for name, (low, high) in bands(outcome).items():
@@ -337,11 +365,19 @@ _HELD_OUT = {
 
 def _rules(existing: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     own = [
+        {"version": TUNED, "use": TUNED},
+        {"engine": "vllm", "before": "0.7", "use": "vllm-0.6"},
         {"engine": "vllm", "use": "vllm"},
+        {"engine": "sglang", "before": "0.5", "use": "sglang-0.4"},
         {"engine": "sglang", "before": "0.5.9", "use": "sglang-0.5.8"},
         {"engine": "sglang", "use": "sglang"},
+        {"engine": "tensorrt-llm", "before": "0.13", "use": "tensorrt-llm-0.12"},
         {"engine": "tensorrt-llm", "before": "1.1", "use": "tensorrt-llm-1.0"},
         {"engine": "tensorrt-llm", "use": "tensorrt-llm"},
     ]
-    rest = [dict(rule) for rule in existing if rule.get("engine") not in ENGINES]
+    rest = [
+        dict(rule)
+        for rule in existing
+        if rule.get("engine") not in ENGINES and rule.get("version") != TUNED
+    ]
     return own + rest

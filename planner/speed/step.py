@@ -254,11 +254,19 @@ def _with_eager_host(
 
 
 def host_seconds(work: Work, calibration: Calibration, tokens: Quantity, layers: int) -> Quantity:
-    """Host time of one eager pass over the layers: independent of the batch, more where weights are unpacked first."""
+    """Host time of one eager pass over the layers: independent of the batch, more where weights are unpacked first.
+
+    Versions that loop over experts in Python visit each of a layer's in turn, whether tokens are routed to it or not.
+    """
     host: Quantity = layers * calibration.host_layer_s
     if work.dequantises:
         host = host * (1.0 + (calibration.host_dequantise - 1.0) * as_factor(tokens > 1.0))
-    return host + work.expert_layers * calibration.host_expert_layer_s
+    looped = sum(group.layers * group.experts for group in work.experts)
+    return (
+        host
+        + work.expert_layers * calibration.host_expert_layer_s
+        + looped * calibration.host_expert_s
+    )
 
 
 def layer_seconds(work: Work, calibration: Calibration) -> Quantity:

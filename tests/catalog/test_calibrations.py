@@ -116,7 +116,15 @@ def test_the_first_rule_that_matches_engine_and_version_chooses_the_file():
     assert chosen("sglang", "h100-sxm-80gb", "fp16", "0.5.9") == "sglang"
     assert chosen("sglang", "h100-sxm-80gb", "fp16", "0.5.10.post1") == "sglang"
     assert chosen("sglang", "h100-sxm-80gb", "fp16", "0.5.8") == "sglang-0.5.8"
-    assert chosen("sglang", "h100-sxm-80gb", "fp16", "0.4") == "sglang-0.5.8"
+    assert chosen("sglang", "h100-sxm-80gb", "fp16", "0.5") == "sglang-0.5.8"
+    assert chosen("sglang", "h20-96gb", "bf16", "0.4.6.post1") == "sglang-0.4"
+    assert chosen("vllm", "mi300x-192gb", "bf16", "0.6.1") == "vllm-0.6"
+    assert chosen("vllm", "mi300x-192gb", "bf16", "0.7.0") == "vllm"
+    assert chosen("tensorrt-llm", "a100-sxm4-40gb", "fp16", "0.11.0") == "tensorrt-llm-0.12"
+    assert chosen("llama.cpp", "a100-sxm4-40gb", "gguf:F16", "b3700") == "llama.cpp-b3999"
+    assert chosen("llama.cpp", "a100-sxm4-40gb", "gguf:F16", "b4000") == "llama-cpp"
+    assert chosen("transformers", "h20-96gb", "bf16", "4.51.3") == "transformers-4"
+    assert chosen("tensorrt-llm", "b200-sxm-180gb", "nvfp4", "tuned") == "tuned"
     assert chosen("tensorrt-llm", "b200-sxm-180gb", "nvfp4", "1.2.0") == "tensorrt-llm"
     assert chosen("tensorrt-llm", "b200-sxm-180gb", "nvfp4", "1.0.0") == "tensorrt-llm-1.0"
     assert chosen("transformers", "h100-sxm-80gb", "nf4") == "transformers"
@@ -130,6 +138,28 @@ def test_an_earlier_version_differs_only_in_what_its_file_states():
     new = calibration_for("sglang", card, "bf16")
     assert old.prefill_wave > new.prefill_wave
     assert (old.layer_s, old.weights, old.cache) == (new.layer_s, new.weights, new.cache)
+
+
+def test_an_earlier_version_is_answered_by_what_it_reached_on_that_class():
+    card = accelerator("mi300x-192gb")
+    old = calibration_for("vllm", card, "bf16", version="0.6.1")
+    new = calibration_for("vllm", card, "bf16")
+    assert old.efficiency("bf16") < 0.1 * new.efficiency("bf16")
+    assert old.tpot_band[1] > 0.5  # seven models of two sizes, far from each other
+    # Where the old rows have no such card, its class says what it reaches and the old version what it costs.
+    l40s = calibration_for("vllm", accelerator("l40s"), "bf16", version="0.6.1")
+    assert l40s.weights == calibration_for("vllm", accelerator("l40s"), "bf16").weights
+    assert l40s.sequence_s == calibration_figures("vllm-0.6")["sequence_s"].value
+    assert l40s.tpot_band == calibration_for("vllm", accelerator("l40s"), "bf16").tpot_band
+
+
+def test_a_version_that_loops_over_experts_says_what_each_costs():
+    card = accelerator("h20-96gb")
+    old = calibration_for("transformers", card, "bf16", experts=True, version="4.51.3")
+    new = calibration_for("transformers", card, "bf16", experts=True)
+    assert old.host_expert_s > 1e-5
+    assert new.host_expert_s == 0.0
+    assert old.host_layer_s == new.host_layer_s
 
 
 def test_experts_have_constants_of_their_generation_and_kind():

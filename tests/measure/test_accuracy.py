@@ -27,8 +27,8 @@ from planner.measure.accuracy import (
 )
 from planner.ui.locale import catalogue
 
-FITTED = ("serving", "llama-cpp", "transformers")
-IN_SAMPLE = [name for name in TARGETS if name.startswith(("serving.t", "llama-cpp", "transf"))]
+FITTED = ("serving", "llama-cpp", "transformers", "batch", "mlperf")
+IN_SAMPLE = list(TARGETS)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,9 @@ def test_in_sample_targets(name, families):
 @pytest.mark.parametrize("name", IN_SAMPLE)
 def test_held_out_targets(name, families):
     error = families[name].held[fold_of(name)]
+    if TARGETS[name][1] is None:
+        assert error >= families[name].median * 0.8
+        return
     assert error <= TARGETS[name][1] * 1.05 + MISSED_HELD_OUT.get(name, 0.0)
     assert error >= families[name].median * 0.8
 
@@ -90,7 +93,7 @@ def test_ranges_hold_on_held_out_rows(name, families):
 
 
 # Where folds differ so much that ranges from the others hold less: said in docs/accuracy.md.
-UNEVEN = frozenset({"serving.ttft.dense"})
+UNEVEN = frozenset({"serving.ttft.dense", "mlperf"})
 
 
 def efficiencies(figures):
@@ -118,7 +121,9 @@ def test_no_constant_leaves_its_physical_range(file):
             assert figure.value >= 0.0, key
 
 
-@pytest.mark.parametrize("file", ["joint", "vllm", "sglang", "tensorrt-llm", "llama-cpp"])
+@pytest.mark.parametrize(
+    "file", ["joint", "vllm", "sglang", "tensorrt-llm", "llama-cpp", "vllm-0.6", "tuned"]
+)
 def test_constants_at_the_end_of_their_range_say_so(file):
     figures = calibration_figures(file)
     fitted = {key: figure for key, figure in figures.items() if figure.source.id == "fit"}
@@ -172,7 +177,7 @@ def test_every_cause_and_family_has_its_words(found):
 
 
 def test_held_out_rows_of_an_unfitted_family_are_none():
-    assert not held_out("mlperf")
+    assert not held_out("unloaded")
     assert len(held_out("serving")) > 1000
 
 

@@ -46,7 +46,7 @@ def made_up(truth, engine="vllm"):
     rows = []
     for row in read_measurements([HEADER, *lines], "made-up"):
         run = run_of(row)
-        constants = calibration_on(truth, run.deployment)
+        constants = calibration_on(truth, run)
         row.measured["tpot_s"] = predicted(run, constants)["tpot_s"]
         rows.append(row)
     return [run_of(row) for row in rows]
@@ -82,8 +82,8 @@ def test_an_uncovered_card_is_answered_as_if_no_fit_had_seen_it():
     run = next(
         run_of(row) for row in measurements("serving") if row.scenario["gpu"] == "h200-sxm-141gb"
     )
-    seen = calibration_on(Shelf(), run.deployment)
-    unseen = calibration_on(Shelf(uncovered=frozenset({"h200-sxm-141gb"})), run.deployment)
+    seen = calibration_on(Shelf(), run)
+    unseen = calibration_on(Shelf(uncovered=frozenset({"h200-sxm-141gb"})), run)
     assert seen.basis < unseen.basis
 
 

@@ -100,7 +100,7 @@ def made(gpu: str, cases: list[dict[str, Any]], noise: float = 0.01) -> Record:
         )
         alone = record.model_copy(update={"rows": [row.model_copy(update={"role": "fit"})]})
         run = resolve_run(measurements_of(alone)[0])
-        said = predicted(run, calibration_on(truth, run.deployment), names)
+        said = predicted(run, calibration_on(truth, run), names)
         measured = {}
         for name in names:
             value = said[name] * float(np.exp(noise * rng.standard_normal()))

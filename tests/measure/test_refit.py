@@ -58,14 +58,15 @@ def test_written_files_load_and_hold_the_fitted_values(eager, own_profiles):
     paths = write(eager)
     assert set(paths) == {
         "calibrations/transformers.yaml",
+        "calibrations/transformers-4.yaml",
         "calibrations/held-out-transformers.csv",
         "calibrations/index.yaml",
     }
     for cache in (calibration_constants.read_yaml, calibration_figures):
         cache.cache_clear()
-    figures = calibration_figures("transformers")
+    assert set(eager.shelf.values) == {"transformers", "transformers-4"}
     for file, values in eager.shelf.values.items():
-        assert file == "transformers"
+        figures = calibration_figures(file)
         for key, value in values.items():
             assert figures[key].value == pytest.approx(value, rel=1e-3), key
             assert figures[key].source.id == "fit"

@@ -17,7 +17,6 @@ from planner.catalog.calibration_constants import (
     calibration_figures,
     weights_kind,
 )
-from planner.deployment import calibration_key
 from planner.measure.fit.constants import (
     EARLIER_KEYS,
     EFFICIENCY,
@@ -32,6 +31,7 @@ from planner.measure.fit.constants import (
     STEP,
     Constant,
 )
+from planner.measure.fit.offline import OLD, TUNED, emptied, parameters, parts
 from planner.measure.fit.problem import (
     Observation,
     balanced,
@@ -44,9 +44,11 @@ from planner.measure.fit.solve import Parameter, Solution
 from planner.measure.predict import Run
 from planner.quantity import FloatArray
 
+OFFLINE = ("batch", "mlperf")
 ENGINES = ("vllm", "sglang", "tensorrt-llm")
 EARLIER = {"sglang-0.5.8": "sglang", "tensorrt-llm-1.0": "tensorrt-llm"}
 SLOTS, EAGER, POOL = "llama-cpp", "transformers", "joint"
+EAGER_LOOPS = "transformers-4"  # its versions visit experts one by one
 SHARED_SPREAD = 0.3  # of constants that engines share, around what is shipped
 
 
@@ -134,7 +136,7 @@ def serving_plan(
     if firsts:
         shelf = _solve(stages, POOL, "ttft_s", firsts, _pooled(FIRST_TOKEN, POOL), shelf, hints)
         for file in (*ENGINES, *EARLIER):
-            mine = [one for one in firsts if calibration_on(shelf, one.run.deployment).id == file]
+            mine = [one for one in firsts if calibration_on(shelf, one.run).id == file]
             if len(mine) < FEWEST:
                 continue
             under = EARLIER.get(file, POOL)
@@ -176,9 +178,9 @@ def around_shipped(
     stages: list[Stage] = []
     for quantity, constants in (("tpot_s", STEP), ("ttft_s", FIRST_TOKEN)):
         every = [one for one in seen if one.quantity == quantity]
-        files = {calibration_on(shelf, one.run.deployment).id for one in every}
+        files = {calibration_on(shelf, one.run).id for one in every}
         for file in sorted(files):
-            mine = [o for o in every if calibration_on(shelf, o.run.deployment).id == file]
+            mine = [o for o in every if calibration_on(shelf, o.run).id == file]
             under = EARLIER.get(file, file)
             parameters = []
             for c in constants:
@@ -239,8 +241,12 @@ def slots_plan(
 def eager_plan(
     seen: Sequence[Observation], shelf: Shelf, hints: Hints
 ) -> tuple[Shelf, list[Stage]]:
-    """transformers: host time per layer by host and kind of weights, and what attention moves of its cache."""
+    """transformers: host time per layer by host and kind of weights, and what attention moves of its cache.
+
+    Then, of versions that loop over experts, the host's time for each.
+    """
     stages: list[Stage] = []
+    shelf = emptied(shelf, (EAGER_LOOPS,))
     mine = [one for one in seen if one.quantity != "prefill_s" and not one.run.mixture]
     kinds: set[tuple[str, str]] = set()
     for one in mine:
@@ -264,11 +270,46 @@ def eager_plan(
         key = f"weights.{kind}"
         parameters.append(Parameter(EAGER, (key,), *EFFICIENCY, 0.7, 0.3))
     shelf = _solve(stages, EAGER, "tpot_s", mine, parameters, shelf, hints)
+    looped = [
+        one for one in seen if one.run.mixture and calibration_on(shelf, one.run).id == EAGER_LOOPS
+    ]
+    if looped:
+        found = sorted({_kind(one) for one in looped})
+        each = [
+            Parameter(EAGER_LOOPS, (f"host_expert_s.{kind}",), 1e-6, 2e-3, 1e-4, 1.0)
+            for kind in found
+        ]
+        shelf = _solve(stages, EAGER_LOOPS, "tpot_s", looped, each, shelf, hints)
+    return shelf, stages
+
+
+def batch_plan(
+    seen: Sequence[Observation], shelf: Shelf, hints: Hints
+) -> tuple[Shelf, list[Stage]]:
+    """Batches from start to end: engines of 2024, each over what its newer versions were fitted to."""
+    return _offline(seen, emptied(shelf, tuple(OLD)), hints, tuned=False)
+
+
+def tuned_plan(
+    seen: Sequence[Observation], shelf: Shelf, hints: Hints
+) -> tuple[Shelf, list[Stage]]:
+    """Submissions set up by hand for one load: one set of constants over that of all engines."""
+    return _offline(seen, emptied(shelf, (TUNED,)), hints, tuned=True)
+
+
+def _offline(
+    seen: Sequence[Observation], shelf: Shelf, hints: Hints, *, tuned: bool
+) -> tuple[Shelf, list[Stage]]:
+    stages: list[Stage] = []
+    for file, mine, rounds in parts(seen, shelf, tuned=tuned):
+        for constants in rounds:
+            made = parameters(file, mine, constants, shelf)
+            shelf = _solve(stages, file, "rate", mine, made, shelf, hints)
     return shelf, stages
 
 
 def _kind(one: Observation) -> str:
-    return weights_kind(calibration_key(one.run.deployment)[2])
+    return weights_kind(one.run.calibration_key[2])
 
 
 PLANS = {
@@ -277,6 +318,8 @@ PLANS = {
     "transformers": Plan(
         "transformers", ("tpot_s", "output_tokens_per_s", "total_tokens_per_s"), eager_plan
     ),
+    "batch": Plan("batch", ("output_tokens_per_s", "total_tokens_per_s"), batch_plan),
+    "mlperf": Plan("mlperf", ("output_tokens_per_s",), tuned_plan),
 }
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from planner.catalog.calibration_constants import Shelf
 from planner.catalog.calibrations import Calibration, build_calibration
-from planner.deployment import Deployment, calibration_key
 from planner.errors import PlannerError
 from planner.measure.fit.solve import Parameter, Solution, solve
 from planner.measure.predict import Run, predicted
@@ -51,9 +50,9 @@ def shelf_of(
     return replace(under or Shelf(), values=laid)
 
 
-def calibration_on(shelf: Shelf, deployment: Deployment) -> Calibration:
-    """The constants of a deployment as a shelf has them."""
-    return build_calibration(*calibration_key(deployment), shelf)
+def calibration_on(shelf: Shelf, run: Run) -> Calibration:
+    """The constants of a run as a shelf has them."""
+    return build_calibration(*run.calibration_key, shelf)
 
 
 class Residuals:
@@ -68,7 +67,7 @@ class Residuals:
         self.seen = seen
         self.parameters = parameters
         self.under = under
-        self.keys = [calibration_key(o.run.deployment) for o in seen]
+        self.keys = [o.run.calibration_key for o in seen]
         self.last: FloatArray = np.zeros(len(seen))
         self.touched: dict[int, list[int]] = {}
 
@@ -118,7 +117,7 @@ def errors(seen: Sequence[Observation], shelf: Shelf) -> FloatArray:
     built: dict[object, Calibration | None] = {}
     found = []
     for one in seen:
-        key = calibration_key(one.run.deployment)
+        key = one.run.calibration_key
         if key not in built:
             try:
                 built[key] = build_calibration(*key, shelf)
