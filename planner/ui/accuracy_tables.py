@@ -9,24 +9,26 @@ from collections.abc import Sequence
 
 from planner.catalog.files import profile_lines
 from planner.catalog.measurements import measurement_sources
-from planner.measure.accuracy import TARGETS, Point, Summary, by, cause, fold_of, worst
+from planner.measure.accuracy import TARGETS, Point, cause, fold_of, worst
+from planner.measure.memory_accuracy import MEMORY_TARGETS, worst_memory
 from planner.ui.accuracy_data import (
+    Compared,
+    Errors,
     Record,
+    errors_by_family,
+    family_name,
     kind_of,
     link_html,
     quantity_name,
+    row_of,
     run_words,
     source_of,
 )
-from planner.ui.state import language, plain
+from planner.ui.state import language
 from planner.ui.widgets import h, shown, table_html
 
 NONE = "–"
-
-
-def family_name(name: str) -> str:
-    """What a family is called (plain text)."""
-    return plain(f"accuracy.family.{name}")
+FIGURES = ("family", "rows", "median", "p90", "bias", "coverage")
 
 
 def _share(value: float | None) -> str:
@@ -51,29 +53,15 @@ def _judged(error: float | None, target: float | None) -> str:
     return f'{said} <b class="hr-tone hr-{tone}" title="{h(f"accuracy.{word}")}">{mark}</b>'
 
 
-def families_table(found: Record) -> str:
-    """Every family: how many figures, how far off, to which side, how often ranges hold, and the targets."""
-    columns = ("family", "rows", "median", "p90", "bias", "coverage", "held", "held_coverage")
-    head = [h(f"accuracy.column.{name}") for name in columns]
-    head += [h("accuracy.column.target_in_sample"), h("accuracy.column.target_held_out")]
-    rows = []
-    for name, one in found.families.items():
-        held = one.held.get(fold_of(name))
-        in_sample, held_out = TARGETS.get(name, (None, None))
-        rows.append(
-            (
-                html.escape(family_name(name)),
-                *_errors(one),
-                _share(held),
-                _share(one.held_coverage),
-                _judged(one.median, in_sample),
-                _judged(held, held_out),
-            )
-        )
-    return table_html(h("accuracy.families_title"), head, rows)
+def _name(family: str) -> str:
+    return html.escape(family_name(family, language()))
 
 
-def _errors(one: Summary) -> tuple[str, ...]:
+def _head(*columns: str) -> list[str]:
+    return [h(f"accuracy.column.{name}") for name in columns]
+
+
+def _figures(one: Errors) -> tuple[str, ...]:
     return (
         shown(one.rows, "count"),
         _share(one.median),
@@ -83,44 +71,76 @@ def _errors(one: Summary) -> tuple[str, ...]:
     )
 
 
-def own_table(chosen: Sequence[Point]) -> str:
+def speed_table(found: Record) -> str:
+    """Every family of speed: how many figures, how far off, to which side, how often ranges hold, and the targets."""
+    rows = []
+    for name, one in found.speed.items():
+        held = one.held.get(fold_of(name))
+        in_sample, held_out = TARGETS.get(name, (None, None))
+        rows.append(
+            (
+                _name(name),
+                *_figures(one),
+                _share(held),
+                _share(one.held_coverage),
+                _judged(one.median, in_sample),
+                _judged(held, held_out),
+            )
+        )
+    head = _head(*FIGURES, "held", "held_coverage", "target_in_sample", "target_held_out")
+    return table_html(h("accuracy.families_title"), head, rows)
+
+
+def memory_table(found: Record) -> str:
+    """Every family of memory, and of how many models its figures are."""
+    rows = []
+    for name, one in found.memory.items():
+        count, *figures = _figures(one)
+        models = shown(one.models, "count")
+        target = _judged(one.median, MEMORY_TARGETS.get(name))
+        rows.append((_name(name), count, models, *figures, _share(one.held), target))
+    head = [*_head("family", "rows"), h("memory_accuracy.column.models")]
+    head += _head(*FIGURES[2:], "held", "target")
+    return table_html(h("memory_accuracy.title"), head, rows)
+
+
+def own_table(chosen: Sequence[Compared]) -> str:
     """The errors of some figures by family."""
-    head = [
-        h(f"accuracy.column.{name}")
-        for name in ("family", "rows", "median", "p90", "bias", "coverage")
-    ]
-    rows = [
-        (html.escape(family_name(name)), *_errors(one))
-        for name, one in by(chosen, lambda one: one.family).items()
-    ]
-    return table_html(h("accuracy.yours_title"), head, rows)
+    rows = [(_name(name), *_figures(one)) for name, one in errors_by_family(chosen).items()]
+    return table_html(h("accuracy.yours_title"), _head(*FIGURES), rows)
 
 
 def worst_table(found: Record) -> str:
-    """The figures that are furthest off, with the likely cause and the source of each."""
-    columns = ("run", "measured", "predicted", "off", "why")
-    rows = []
-    for one in worst(found.points):
-        kind, spoken = kind_of(one.quantity), language()
-        what, where, load = map(html.escape, run_words(one, spoken))
-        quantity = html.escape(quantity_name(one.quantity, spoken))
-        source = f'<span class="hr-words">{link_html(*source_of(one))}</span>'
-        rows.append(
-            (
-                f"<b>{what}</b><br>{where}<br>{load}: {quantity}",
-                shown(one.measured, kind),
-                shown(one.mid, kind),
-                _times(one),
-                f"{h(f'accuracy.cause.{cause(one)}')}<br>{source}",
-            )
-        )
-    head = [h(f"accuracy.column.{name}") for name in columns]
+    """The figures of speed that are furthest off, with the likely cause and the source of each."""
+    group = worst([one for one in found.points if isinstance(one, Point)])
+    rows = [_worst_row(one, h(f"accuracy.cause.{cause(one)}")) for one in group]
+    head = _head("run", "measured", "predicted", "off", "why")
     return table_html(h("accuracy.worst_title"), head, rows, wrap=(0, 4))
 
 
-def _times(one: Point) -> str:
-    """The larger of predicted and measured, in parts of the smaller: 6 % of a few hundred can't be told from 5 %."""
-    return h("accuracy.times", factor=max(one.mid / one.measured, one.measured / one.mid))
+def worst_memory_table() -> str:
+    """The figures of memory that are furthest off, with what is known of the row."""
+    rows = [
+        _worst_row(one, f'<span lang="en">{html.escape(one.row.note or NONE)}</span>')
+        for one in worst_memory()
+    ]
+    head = [*_head("run", "measured", "predicted", "off"), h("memory_accuracy.column.known")]
+    return table_html(h("memory_accuracy.worst_title"), head, rows, wrap=(0, 4))
+
+
+def _worst_row(one: Compared, why: str) -> tuple[str, ...]:
+    kind, spoken = kind_of(one.quantity), language()
+    what, where, load = map(html.escape, run_words(one, spoken))
+    quantity = html.escape(quantity_name(one.quantity, spoken))
+    # In parts of the smaller: 6 % of a few hundred can't be told from 5 %.
+    factor = max(one.mid / one.measured, one.measured / one.mid)
+    return (
+        f"<b>{what}</b><br>{where}<br>{load}: {quantity}",
+        shown(one.measured, kind),
+        shown(one.mid, kind),
+        h("accuracy.times", factor=factor),
+        f'{why}<br><span class="hr-words">{link_html(*source_of(one))}</span>',
+    )
 
 
 def left_out_table(found: Record) -> str:
@@ -132,13 +152,13 @@ def left_out_table(found: Record) -> str:
     if found.refused:
         number = len(found.refused)
         rows.append((NONE, shown(number, "count"), h("accuracy.refused", number=number)))
-    head = [h(f"accuracy.column.{name}") for name in ("table", "rows", "why")]
+    head = _head("table", "rows", "why")
     return table_html(h("accuracy.left_out_title"), head, rows, wrap=(2,))
 
 
 def sources_table(found: Record) -> str:
     """Where the measurements were read, with the licence and how many figures are from there."""
-    counted = Counter(one.run.measurement.source for one in found.points)
+    counted = Counter(row_of(one).source for one in found.points)
     rows = [
         (
             link_html(source["title"], source["url"]),
@@ -147,5 +167,5 @@ def sources_table(found: Record) -> str:
         )
         for key, source in measurement_sources().items()
     ]
-    head = [h(f"accuracy.column.{name}") for name in ("source", "rows", "licence")]
+    head = _head("source", "rows", "licence")
     return table_html(h("accuracy.sources_title"), head, rows, wrap=(0, 2))

@@ -12,21 +12,25 @@ from plotly.graph_objects import Figure
 from streamlit.testing.v1 import AppTest
 
 from planner.accuracy_report import accuracy_json
-from planner.measure.accuracy import TARGETS, cause
+from planner.measure.accuracy import TARGETS, Point, cause
 from planner.ui.accuracy_data import (
     class_cards,
+    engine_of,
     engines,
+    family_name,
     hovers,
     kind_of,
     points_of,
     quantities,
     record,
     selected,
+    targets_of,
 )
-from planner.ui.charts.accuracy import COLOURS, held_chart, scatter_chart
+from planner.ui.charts.accuracy import COLOURS, scatter_chart
+from planner.ui.charts.accuracy_families import FLOOR, families_chart
 from planner.ui.locale import LANGUAGES, catalogue, text
 from planner.ui.locale.numbers import format_value
-from planner.ui.pages.accuracy import too_narrow, weakest
+from planner.ui.pages.accuracy import FEW, too_narrow, weakest
 from tests.ui.driver import charts, clean, markup, open_app, words
 
 H100 = {
@@ -82,17 +86,42 @@ def test_the_page_shows_the_figures_of_the_report(language: str, report: dict[st
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_worst_rows_are_those_of_the_report(language: str, report: dict[str, Any]) -> None:
+def test_the_page_shows_the_sizes_of_the_report(language: str, report: dict[str, Any]) -> None:
     app = open_app("accuracy", locale=language)
-    rows = table(app, text("accuracy.worst_title", language))
-    assert len(rows) == len(report["worst"]) == 20
-    for row, one in zip(rows, report["worst"], strict=True):
+    shown = {row[0]: row for row in table(app, text("memory_accuracy.title", language))}
+    assert len(shown) == len(report["memory"]["families"])
+    for name, one in report["memory"]["families"].items():
+        row = shown[text(f"memory_accuracy.family.{name}", language)]
+        for place, key in ((1, "rows"), (2, "models")):
+            assert row[place] == format_value(one[key], "count", language)
+        for place, key in ((3, "median_error"), (4, "p90_error"), (6, "coverage")):
+            assert row[place] == format_value(one[f"{key}_fraction"], "percent", language)
+        held, target = one["held_out_median_error_fraction"], one["target_fraction"]
+        assert row[7] == ("–" if held is None else format_value(held, "percent", language))
+        if target is None:
+            assert row[8] == "–"
+        else:
+            assert ("✕" if one["median_error_fraction"] > target else "✓") in row[8]
+
+
+@pytest.mark.parametrize("part", ["speed", "memory"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_worst_rows_are_those_of_the_report(
+    language: str, part: str, report: dict[str, Any]
+) -> None:
+    app = open_app("accuracy", locale=language)
+    key = "accuracy" if part == "speed" else "memory_accuracy"
+    rows = table(app, text(f"{key}.worst_title", language))
+    worst = report["worst"] if part == "speed" else report["memory"]["worst"]
+    assert len(rows) == len(worst) == (20 if part == "speed" else 10)
+    for row, one in zip(rows, worst, strict=True):
         kind = kind_of(one["quantity"])
-        assert one["model"] in row[0]
+        assert one.get("model", "") in row[0]
         assert row[1:3] == [
             format_value(one[side], kind, language) for side in ("measured", "predicted")
         ]
-        assert text(f"accuracy.cause.{one['cause']}", language) in row[4]
+        if part == "speed":
+            assert text(f"accuracy.cause.{one['cause']}", language) in row[4]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -100,35 +129,41 @@ def test_the_first_line_says_how_far_off_and_then_where_we_are_weak(language: st
     app = open_app("accuracy", locale=language)
     verdict = re.search(r'<div class="hr-verdict.*?</div></div>', markup(app), re.DOTALL)
     assert verdict
-    one = record().overall
-    for value, kind in ((one.rows, "count"), (one.median, "percent"), (one.coverage, "percent")):
-        assert format_value(value, kind, language) in verdict[0]
-    assert text(f"accuracy.family.{weakest(record().families)[0]}", language) in verdict[0]
+    for one in (record().overall, record().overall_memory):
+        for value, kind in (
+            (one.rows, "count"),
+            (one.median, "percent"),
+            (one.coverage, "percent"),
+        ):
+            assert format_value(value, kind, language) in verdict[0]
+    assert family_name(weakest(record())[0], language) in verdict[0]
 
 
 def test_a_missed_target_makes_a_family_weak_and_so_does_a_large_error_without_one() -> None:
     families = record().families
-    weak = weakest(families)
+    weak = weakest(record())
     for name, one in families.items():
-        if name in TARGETS and one.median > TARGETS[name][0]:
-            assert name in weak
-        if name not in TARGETS:
+        if one.rows < FEW:
+            assert name not in weak
+        elif targets_of(name):
+            missed = any(got > target for _, got, target in targets_of(name))
+            assert (name in weak) == missed
+        else:
             assert (name in weak) == (one.median > 0.25)
-    assert [families[name].median for name in weak] == sorted(
-        (families[name].median for name in weak), reverse=True
-    )
-    assert all(families[name].coverage < 0.7 for name in too_narrow(families))
+    medians = [families[name].median for name in weak]
+    assert medians == sorted(medians, reverse=True)
+    assert all(families[name].coverage < 0.7 for name in too_narrow(record()))
 
 
 def test_every_family_quantity_and_cause_has_a_name() -> None:
     for language in LANGUAGES:
         known = catalogue(language)
         for one in record().points:
-            assert f"accuracy.family.{one.family}" in known
+            assert family_name(one.family, language)
             assert f"accuracy.quantity.{one.quantity}" in known
-            assert f"accuracy.cause.{cause(one)}" in known
+            assert not isinstance(one, Point) or f"accuracy.cause.{cause(one)}" in known
             assert kind_of(one.quantity) != "number"
-        for one in record().families.values():
+        for one in record().speed.values():
             assert {f"accuracy.left_out.{fold}" for fold in one.held} <= known.keys()
         assert {f"accuracy.why.{name}" for name in TARGETS} <= known.keys()
 
@@ -222,19 +257,41 @@ def test_points_of_other_engines_fade() -> None:
     assert full == len(mine) < len(points_of("serving.tpot.dense", "tpot_s"))
 
 
-def test_the_dots_are_the_held_out_errors(report: dict[str, Any]) -> None:
-    chart = held_chart(record().families, FAMILIES[0])
+@pytest.mark.parametrize("part", ["speed", "memory"])
+def test_the_dots_are_the_errors_in_sample_and_held_out(part: str, report: dict[str, Any]) -> None:
+    families = report["families"] if part == "speed" else report["memory"]["families"]
+    chart = families_chart(list(families), next(iter(families)))
     assert Figure(chart.figure).data
     rows = {row[0]: row[1:] for row in chart.rows()}
-    folds = chart.head[2:]
-    for name, one in report["families"].items():
-        row = rows[text(f"accuracy.family.{name}", "en")]
-        said = dict(zip(folds, row[1:], strict=True))
-        for fold, value in one["held_out_median_error_fraction"].items():
+    drawn = [
+        x
+        for trace in chart.figure["data"]
+        if "color" in trace.get("marker", {})
+        for x in trace["x"]
+    ]
+    low, high = (10**end for end in chart.figure["layout"]["xaxis"]["range"])
+    assert all(low < x < high for x in drawn)
+    for name, one in families.items():
+        held = one["held_out_median_error_fraction"]
+        if not isinstance(held, dict):
+            held = {} if held is None else {"model": held}
+        said = dict(zip(chart.head[1:], rows[family_name(name, "en")], strict=True))
+        for fold, value in {"in_sample": one["median_error_fraction"], **held}.items():
             assert said[text(f"accuracy.left_out.{fold}", "en")] == format_value(
                 value, "percent", "en"
             )
-        assert sum(cell != "–" for cell in row) == 1 + len(one["held_out_median_error_fraction"])
+            assert max(value, FLOOR) in drawn
+        assert sum(cell != "–" for cell in said.values()) == 1 + len(held)
+
+
+def test_each_kind_of_family_has_a_finding() -> None:
+    names = list(record().speed)
+    findings = {families_chart(names, name).finding for name in names}
+    assert len(findings) == len(names)
+    assert any("nothing to leave out" in said for said in findings)
+    memory = list(record().memory)
+    assert "counted" in families_chart(memory, "llama-cpp.kv").finding
+    assert "left out" in families_chart(memory, "vllm.pool.baseline").finding
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -263,7 +320,7 @@ def test_charts_can_be_heard_and_their_numbers_opened(language: str) -> None:
 def test_the_select_of_classes_names_cards_that_were_measured() -> None:
     for cards in class_cards().values():
         assert cards
-    assert set(engines()) == {one.run.deployment.engine.id for one in record().points}
+    assert set(engines()) == {engine_of(one) for one in record().points}
 
 
 def test_links_lead_to_public_addresses() -> None:

@@ -1,4 +1,4 @@
-"""Predicted against measured, run by run; and what it costs that a model, a card or an engine was never measured."""
+"""Predicted against measured, run by run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from planner.measure.accuracy import RATES, Point, Summary, against_targets, by
+from planner.measure.accuracy import RATES
 from planner.ui.accuracy_data import (
+    Compared,
     class_name,
     class_of,
     engine_of,
     engines,
+    errors_of,
+    family_name,
     hovers,
     kind_of,
     link_html,
@@ -25,7 +28,7 @@ from planner.ui.accuracy_data import (
     run_words,
     source_of,
 )
-from planner.ui.charts.base import Array, Chart, axis, layout, log_axis
+from planner.ui.charts.base import Array, Chart, layout, log_axis
 from planner.ui.look import NEUTRAL, SERIES
 from planner.ui.state import language, plain
 from planner.ui.widgets import h, shown
@@ -37,8 +40,6 @@ MOST_GROUPS = 6
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 SIGNS = ("●", "■", "◆", "▲", "✚", "✖")
 FADED = 0.16
-ROW_HEIGHT = 44
-ERROR_TICKS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 COLOURS = ("engine", "accelerator")
 
 
@@ -46,7 +47,7 @@ COLOURS = ("engine", "accelerator")
 
 
 def scatter_chart(
-    family: str, quantity: str, colour: str, marked: Collection[Point] | None
+    family: str, quantity: str, colour: str, marked: Collection[Compared] | None
 ) -> Chart:
     """Every figure of one quantity in a family, on logarithmic axes of the same scale.
 
@@ -55,10 +56,10 @@ def scatter_chart(
         marked: points that stand out from the others; None for all.
     """
     found = points_of(family, quantity)
-    one = by(found, lambda _: "")[""]
+    one = errors_of(found)
     ends = np.array([value for p in found for value in (p.measured, p.mid)])
     ends = np.array([ends.min() / MARGIN, ends.max() * MARGIN])
-    names = {"family": plain(f"accuracy.family.{family}"), "rows": one.rows}
+    names = {"family": family_name(family, language()), "rows": one.rows}
     said = {**names, "median": one.median, "coverage": one.coverage}
     groups = _groups(found, colour)
     traces = [_half(ends, one.median, rate=quantity in RATES), _diagonal(ends)]
@@ -76,7 +77,7 @@ def scatter_chart(
         },
         tuple(h(f"accuracy.column.{name}") for name in ("run", "measured", "predicted", "off", "source")),
         lambda: [_row(p) for p in sorted(found, key=lambda p: -abs(math.log(p.mid / p.measured)))],
-        _legend(list(groups)),
+        signs_legend(list(groups)),
     )  # fmt: skip
 
 
@@ -85,6 +86,8 @@ def _axis(side: str, quantity: str, ends: Array) -> dict[str, Any]:
     name = quantity_name(quantity, language())
     # Ticks of times and sizes carry their units, which differ along the axis; the others' stands in the title.
     title = plain(f"accuracy.axis_{side}_{'rate' if kind == 'rate' else 'value'}", quantity=name)
+    if kind == "bytes":
+        return log_axis(title, ends, kind, base=2)
     return log_axis(title, ends, "number" if kind == "rate" else kind)
 
 
@@ -120,9 +123,9 @@ def _diagonal(ends: Array) -> dict[str, Any]:
     }
 
 
-def _groups(found: Sequence[Point], colour: str) -> dict[str, list[int]]:
+def _groups(found: Sequence[Compared], colour: str) -> dict[str, list[int]]:
     """Indices of the points by the name of their group, the largest first; what is left over is one group."""
-    key: Callable[[Point], str] = engine_of if colour == "engine" else class_of
+    key: Callable[[Compared], str] = engine_of if colour == "engine" else class_of
     spoken = language()
     names = [key(one) for one in found]
     common = [name for name, _ in Counter(names).most_common()]
@@ -138,10 +141,10 @@ def _groups(found: Sequence[Point], colour: str) -> dict[str, list[int]]:
 
 
 def _points(
-    found: Sequence[Point],
+    found: Sequence[Compared],
     groups: Mapping[str, Sequence[int]],
     said: Sequence[str],
-    marked: Collection[Point] | None,
+    marked: Collection[Compared] | None,
 ) -> list[dict[str, Any]]:
     chosen = None if marked is None else {id(one) for one in marked}
     traces = []
@@ -170,7 +173,8 @@ def _points(
     return traces
 
 
-def _legend(names: Sequence[str]) -> str:
+def signs_legend(names: Sequence[str]) -> str:
+    """Names of groups, each with the symbol and the colour that it has in the chart."""
     items = "".join(
         f'<span><b class="hr-sign" style="color:var(--hr-s{number + 1})">{SIGNS[number]}</b>{html.escape(name)}</span>'
         for number, name in enumerate(names)
@@ -185,7 +189,7 @@ def chosen_words(family: str, quantity: str, index: int) -> str:
     return f'<div class="hr-chosen">{said}<br>{link_html(title, address)}</div>'
 
 
-def _row(one: Point) -> tuple[str, ...]:
+def _row(one: Compared) -> tuple[str, ...]:
     spoken, kind = language(), kind_of(one.quantity)
     return (
         "<br>".join(map(html.escape, run_words(one, spoken))),
@@ -194,149 +198,3 @@ def _row(one: Point) -> tuple[str, ...]:
         html.escape(off_words(one, spoken)),
         link_html(*source_of(one)),
     )
-
-
-# --- Errors of families, and of what was left out of the fit ---------------------------------------------------------
-
-
-def held_chart(families: Mapping[str, Summary], told: str) -> Chart:
-    """Median error by family: in sample, and where a model, a card or an engine was left out of the fit.
-
-    Args:
-        told: the family that the finding speaks of, where anything was left out of its fit.
-    """
-    if not families[told].held:
-        told = max(
-            (n for n in families if families[n].held), key=lambda n: families[n].rows, default=told
-        )
-    order = list(families)
-    folds = sorted({fold for one in families.values() for fold in one.held})
-    traces = [_spans(families)]
-    for number, fold in enumerate(("in_sample", *folds)):
-        traces.append(_dots(families, fold, number))
-    traces.append(_targets(families))
-    one = families[told]
-    worst = max(one.held, key=lambda fold: one.held[fold], default="in_sample")
-    said = {
-        "family": plain(f"accuracy.family.{told}"),
-        "before": one.median,
-        "after": one.held.get(worst, one.median),
-        "what": plain(f"accuracy.left_out.{worst}"),
-    }
-    errors = [value for one in families.values() for value in _errors(one).values()]
-    return Chart(
-        "held",
-        h("accuracy.held_finding", **said),
-        h("accuracy.held_about"),
-        plain("accuracy.held_alt", **said, number=len(families)),
-        {"data": traces, "layout": _held_layout(order, errors)},
-        tuple(h(f"accuracy.{key}") for key in ("column.family", *(f"left_out.{f}" for f in ("in_sample", *folds)))),
-        lambda: [
-            (
-                h(f"accuracy.family.{name}"),
-                *(
-                    shown(value, "percent") if (value := _errors(families[name]).get(fold)) is not None else "–"
-                    for fold in ("in_sample", *folds)
-                ),
-            )
-            for name in order
-        ],
-        _legend([plain(f"accuracy.left_out.{fold}") for fold in ("in_sample", *folds)]),
-    )  # fmt: skip
-
-
-def _errors(one: Summary) -> dict[str, float]:
-    return {"in_sample": one.median, **one.held}
-
-
-def _held_layout(order: Sequence[str], errors: Sequence[float]) -> dict[str, Any]:
-    """Families one under another, their names above their dots, so that a narrow page has room for both."""
-    low, high = min(errors) / MARGIN, max(errors) * MARGIN
-    ticks = [tick for tick in ERROR_TICKS if low <= tick <= high]
-    arrangement = layout(
-        axis(
-            plain("accuracy.axis_error"),
-            log=True,
-            tickmode="array",
-            tickvals=ticks,
-            ticktext=[shown(tick, "percent") for tick in ticks],
-            range=[math.log10(low), math.log10(high)],
-        ),
-        axis("", range=[len(order) - 0.6, -0.75], showticklabels=False, showgrid=False),
-        height=max(HEIGHT, ROW_HEIGHT * len(order)),
-    )
-    arrangement["margin"]["t"] = 8
-    arrangement["annotations"] = [
-        {
-            "xref": "paper", "yref": "y", "x": 0, "y": number, "xanchor": "left", "yanchor": "bottom", "yshift": 7,
-            "text": h(f"accuracy.family.{name}"), "showarrow": False, "font": {"size": 12},
-        }
-        for number, name in enumerate(order)
-    ]  # fmt: skip
-    return arrangement
-
-
-def _spans(families: Mapping[str, Summary]) -> dict[str, Any]:
-    """A thin line from a family's smallest error to its largest."""
-    x: list[float | None] = []
-    y: list[int | None] = []
-    for number, one in enumerate(families.values()):
-        values = _errors(one).values()
-        x += [min(values), max(values), None]
-        y += [number, number, None]
-    return {
-        "type": "scatter",
-        "x": x,
-        "y": y,
-        "mode": "lines",
-        "line": {"color": NEUTRAL, "width": 1.2},
-        "hoverinfo": "skip",
-    }
-
-
-def _dots(families: Mapping[str, Summary], fold: str, number: int) -> dict[str, Any]:
-    found = [
-        (place, name, value)
-        for place, (name, one) in enumerate(families.items())
-        if (value := _errors(one).get(fold)) is not None
-    ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [value for _, _, value in found],
-        "y": [place for place, _, _ in found],
-        "marker": {"size": 10, "symbol": SYMBOLS[number], "color": SERIES[number]},
-        "customdata": [
-            f"<b>{h(f'accuracy.family.{name}')}</b><br>"
-            f"{h(f'accuracy.left_out.{fold}')}: {shown(value, 'percent')}"
-            for _, name, value in found
-        ],
-        "hovertemplate": "%{customdata}<extra></extra>",
-        "cliponaxis": False,
-    }
-
-
-def _targets(families: Mapping[str, Summary]) -> dict[str, Any]:
-    """Upright strokes where a median error should lie at most."""
-    found = [
-        (place, name, what, target)
-        for place, (name, one) in enumerate(families.items())
-        for what, _, target in against_targets(name, one)
-    ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [target for *_, target in found],
-        "y": [place for place, *_ in found],
-        "marker": {
-            "size": 9,
-            "symbol": "line-ns-open",
-            "color": NEUTRAL,
-            "line": {"width": 2, "color": NEUTRAL},
-        },
-        "customdata": [
-            h("accuracy.hover_target", target=target, what=plain(f"accuracy.missed_{what}"))
-            for _, _, what, target in found
-        ],
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import streamlit as st
@@ -11,26 +11,33 @@ import streamlit as st
 from planner.catalog.accelerators import Accelerator, accelerator
 from planner.catalog.calibration_constants import accelerator_class
 from planner.evaluation import Evaluation
-from planner.measure.accuracy import Point, Summary, against_targets, by
+from planner.measure.accuracy import TARGETS, Point
 from planner.ui.accuracy_data import (
+    Compared,
     Record,
     class_cards,
     class_name,
     engine_of,
     engines,
+    errors_by_family,
+    errors_of,
+    family_name,
     quantities,
     record,
     selected,
+    targets_of,
 )
 from planner.ui.accuracy_tables import (
-    families_table,
-    family_name,
     left_out_table,
+    memory_table,
     own_table,
     sources_table,
+    speed_table,
+    worst_memory_table,
     worst_table,
 )
-from planner.ui.charts.accuracy import COLOURS, chosen_words, held_chart, scatter_chart
+from planner.ui.charts.accuracy import COLOURS, chosen_words, scatter_chart
+from planner.ui.charts.accuracy_families import families_chart
 from planner.ui.charts.base import draw_chart, draw_choosable_chart
 from planner.ui.state import language, plain
 from planner.ui.widgets import draw, h, notes_html, shown, side_by_side, t
@@ -39,6 +46,7 @@ MOST_NAMED = 3  # families that the first lines name
 UNSURE = 0.25  # median error from which a family without a target counts as weak
 INTENDED = 0.80  # part of the measurements that ranges are meant to hold
 TOO_FEW = 0.70  # part of them below which ranges plainly don't
+FEW = 8  # figures below which a family isn't named in the first lines
 ANY = ""  # of a select: no restriction
 
 
@@ -64,6 +72,8 @@ def draw_record(engine: str, card: Accelerator | None) -> None:
     families(found)
     st.subheader(t("accuracy.worst_title"), anchor="worst")
     stack(h("accuracy.worst_about"), worst_table(found))
+    st.subheader(t("memory_accuracy.worst_title"), anchor="worst-memory")
+    stack(h("accuracy.worst_memory_about"), worst_memory_table())
     st.subheader(t("accuracy.more_title"), anchor="more")
     with st.expander(t("accuracy.left_out_title"), key="accuracy-left-out"):
         stack(h("accuracy.left_out_about"), left_out_table(found))
@@ -82,18 +92,22 @@ def stack(about: str, *parts: str, whole: bool = False) -> None:
 
 def headline(found: Record) -> None:
     """How far predictions are from measurements, and where they are worst."""
-    one, best = found.overall, min(found.families, key=lambda name: found.families[name].median)
+    one, memory = found.overall, found.overall_memory
+    best = min(found.speed, key=lambda name: found.speed[name].median)
     lead = h(
         "accuracy.lead",
         figures=one.rows,
         median=one.median,
+        sizes=memory.rows,
+        median_size=memory.median,
         coverage=one.coverage,
+        coverage_sizes=memory.coverage,
         intended=INTENDED,
     )
-    says = [h("accuracy.best", family=family_name(best), median=found.families[best].median)]
-    if weak := weakest(found.families):
+    says = [h("accuracy.best", families=_named(found, [best], "median"))]
+    if weak := weakest(found):
         says.append(h("accuracy.weakest", families=_named(found, weak, "median")))
-    if narrow := too_narrow(found.families):
+    if narrow := too_narrow(found):
         says.append(h("accuracy.too_narrow", families=_named(found, narrow, "coverage")))
     says.append(h("accuracy.runs", runs=found.runs))
     draw(
@@ -102,26 +116,31 @@ def headline(found: Record) -> None:
     )
 
 
-def weakest(families: Mapping[str, Summary]) -> list[str]:
+def weakest(found: Record) -> list[str]:
     """Families that miss a target, or without one are far off, the worst first."""
     weak = []
-    for name, one in families.items():
-        against = against_targets(name, one)
-        if any(got > target for _, got, target in against) or (not against and one.median > UNSURE):
+    for name, one in found.families.items():
+        against = targets_of(name)
+        missed = any(got > target for _, got, target in against)
+        if one.rows >= FEW and (missed or (not against and one.median > UNSURE)):
             weak.append(name)
-    return sorted(weak, key=lambda name: -families[name].median)
+    return sorted(weak, key=lambda name: -found.families[name].median)
 
 
-def too_narrow(families: Mapping[str, Summary]) -> list[str]:
+def too_narrow(found: Record) -> list[str]:
     """Families whose ranges hold far fewer measurements than they are meant to, the worst first."""
-    narrow = [name for name, one in families.items() if one.coverage < TOO_FEW]
-    return sorted(narrow, key=lambda name: families[name].coverage)
+    all_of_them = found.families
+    narrow = [
+        name for name, one in all_of_them.items() if one.coverage < TOO_FEW and one.rows >= FEW
+    ]
+    return sorted(narrow, key=lambda name: all_of_them[name].coverage)
 
 
 def _named(found: Record, names: list[str], figure: str) -> str:
     """The first of some families, each with its figure."""
+    all_of_them, spoken = found.families, language()
     return "; ".join(
-        f"{family_name(name)} ({shown(getattr(found.families[name], figure), 'percent')})"
+        f"{family_name(name, spoken)} ({shown(getattr(all_of_them[name], figure), 'percent')})"
         for name in names[:MOST_NAMED]
     )
 
@@ -129,7 +148,7 @@ def _named(found: Record, names: list[str], figure: str) -> str:
 # --- What is known of the scenario's engine and card -----------------------------------------------------------------
 
 
-def yours(engine: str, card: Accelerator | None) -> list[Point]:
+def yours(engine: str, card: Accelerator | None) -> list[Compared]:
     """An engine and a class of accelerators to look at, the scenario's at first, and the errors there.
 
     Returns:
@@ -174,9 +193,14 @@ def yours(engine: str, card: Accelerator | None) -> list[Point]:
         says.append(h("accuracy.yours_none", **where))
         draw(f"<p>{' '.join(says)}</p>")
         return list(record().points)
-    one = by(chosen, lambda _: "")[""]
-    key = "accuracy.yours" if one.rows > 1 else "accuracy.yours_one"
-    says.append(h(key, **where, figures=one.rows, median=one.median, coverage=one.coverage))
+    speed = [one for one in chosen if isinstance(one, Point)]
+    memory = [one for one in chosen if not isinstance(one, Point)]
+    for kind, some in (("yours", speed), ("yours_memory", memory)):
+        if some:
+            one = errors_of(some)
+            key = f"accuracy.{kind}" if one.rows > 1 else f"accuracy.{kind}_one"
+            values = {"figures": one.rows, "median": one.median, "coverage": one.coverage}
+            says.append(h(key, **where, **values))
     draw(f'<div class="hr-stack"><p>{" ".join(says)}</p>{own_table(chosen)}</div>')
     return chosen
 
@@ -184,18 +208,18 @@ def yours(engine: str, card: Accelerator | None) -> list[Point]:
 # --- Charts ----------------------------------------------------------------------------------------------------------
 
 
-def charts(found: Record, chosen: list[Point]) -> None:
+def charts(found: Record, chosen: list[Compared]) -> None:
     """Predicted against measured for one family, and what it costs that something was never measured."""
     some = len(chosen) < len(found.points)
-    counted = by(chosen, lambda one: one.family)
-    largest = max(counted, key=lambda name: counted[name].rows)
+    counted = errors_by_family(chosen)
+    largest = max(counted, key=lambda name: (name in found.speed, counted[name].rows))
     names = list(found.families)
     with st.container(key="accuracy-choices", horizontal=True, vertical_alignment="bottom"):
         family = st.selectbox(
             t("accuracy.column.family"),
             names,
             index=names.index(largest),
-            format_func=family_name,
+            format_func=lambda name: family_name(name, language()),
             key=f"accuracy-family-{largest}",
             width=420,
             persist_state="session",
@@ -212,7 +236,8 @@ def charts(found: Record, chosen: list[Point]) -> None:
     with side_by_side():
         scatter = scatter_chart(family, quantity, colour, marked if some and marked else None)
         draw_choosable_chart(scatter, partial(chosen_words, family, quantity))
-        draw_chart(held_chart(found.families, family))
+        alike = found.speed if family in found.speed else found.memory
+        draw_chart(families_chart(list(alike), family))
 
 
 def _choice(name: str, options: Sequence[str], first: str, start: str) -> str:
@@ -234,24 +259,28 @@ def _choice(name: str, options: Sequence[str], first: str, start: str) -> str:
 
 def families(found: Record) -> None:
     """The errors of every family, and why a target is missed where one is."""
-    missed = [
-        (name, what, got, target)
-        for name, one in found.families.items()
-        for what, got, target in against_targets(name, one)
-        if got > target
-    ]
-    items = [
-        h(
-            "accuracy.missed",
-            family=family_name(name),
-            what=plain(f"accuracy.missed_{what}"),
-            error=shown(got, "percent"),
-            target=shown(target, "percent"),
-        )
-        + " "
-        + h(f"accuracy.why.{name}")
-        for name, what, got, target in missed
-    ]
-    missed_title = f"<b>{h('accuracy.missed_title')}</b>"
-    reasons = missed_title + notes_html(items, "warn") if items else h("accuracy.all_met")
-    stack(h("accuracy.how_to_read"), families_table(found), reasons, whole=True)
+    stack(h("accuracy.how_to_read"), speed_table(found), _missed(found.speed), whole=True)
+    st.subheader(t("memory_accuracy.title"), anchor="memory")
+    about = f"{h('memory_accuracy.introduction')} {h('memory_accuracy.how_to_read')}"
+    stack(about, memory_table(found), _missed(found.memory), whole=True)
+    draw(f'<p class="hr-about">{h("memory_accuracy.missing")}</p>')
+
+
+def _missed(names: Iterable[str]) -> str:
+    """Which targets are missed, and the likely cause where one is known."""
+    items = []
+    for name in names:
+        why = h(f"accuracy.why.{name}") if name in TARGETS else ""
+        for what, got, target in targets_of(name):
+            if got > target:
+                sentence = h(
+                    "accuracy.missed",
+                    family=family_name(name, language()),
+                    what=plain(f"accuracy.missed_{what}"),
+                    error=shown(got, "percent"),
+                    target=shown(target, "percent"),
+                )
+                items.append(f"{sentence} {why}")
+    if not items:
+        return f"<p>{h('accuracy.all_met')}</p>"
+    return f"<b>{h('accuracy.missed_title')}</b>{notes_html(items, 'warn')}"
