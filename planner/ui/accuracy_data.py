@@ -32,6 +32,7 @@ from planner.ui.locale.numbers import format_value
 
 Compared = Point | MemoryPoint
 Errors = Summary | MemorySummary
+FEW = 8  # figures below which a family's errors say little
 MOST_CARDS = 2  # that a class of accelerators is called by
 # How a quantity is written, by the end of its name; the first that matches.
 KINDS = {"_per_s": "rate", "_s": "time", "_bytes": "bytes", "_tokens": "count"}

@@ -181,6 +181,7 @@ SHEET = """
 }
 .hr-table:has(td:first-child.hr-wrap) td { vertical-align: top; }
 .hr-whole .hr-scroll { max-height: none; }
+.hr-whole .hr-table td:first-child { white-space: normal; min-width: 8.5rem; }
 .hr-stack { display: grid; gap: .6rem; }
 .hr-stack > * { min-width: 0; }
 .hr-notes { display: grid; gap: .5rem; }
@@ -220,12 +221,11 @@ SHEET = """
 
 /* Where the names of the pages have no room for pictures. */
 @media (max-width: 1400px) {
-  .st-key-nav [data-testid="stPageLink"] [data-testid="stIconMaterial"] { display: none; }
+  .st-key-nav [data-testid="stPageLink"] span:has(> [data-testid="stIconMaterial"]) { display: none; }
 }
 
 /* Telephones. */
 @media (max-width: 640px) {
-  .hr-whole .hr-table td:first-child { white-space: normal; min-width: 8rem; }
   [data-testid="stMainBlockContainer"] {
     padding-left: 1rem; padding-right: 1rem; padding-top: 2.6rem;
   }

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from planner.accuracy_report import accuracy_json
 from planner.measure.accuracy import TARGETS, Point, cause
 from planner.ui.accuracy_data import (
+    FEW,
     class_cards,
     engine_of,
     engines,
@@ -30,7 +31,7 @@ from planner.ui.charts.accuracy import COLOURS, scatter_chart
 from planner.ui.charts.accuracy_families import FLOOR, families_chart
 from planner.ui.locale import LANGUAGES, catalogue, text
 from planner.ui.locale.numbers import format_value
-from planner.ui.pages.accuracy import FEW, too_narrow, weakest
+from planner.ui.pages.accuracy import too_narrow, weakest
 from tests.ui.driver import charts, clean, markup, open_app, words
 
 H100 = {

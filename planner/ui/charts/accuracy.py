@@ -12,6 +12,7 @@ import numpy as np
 
 from planner.measure.accuracy import RATES
 from planner.ui.accuracy_data import (
+    FEW,
     Compared,
     class_name,
     class_of,
@@ -66,7 +67,7 @@ def scatter_chart(
     traces += _points(found, groups, hovers(family, quantity, language()), marked)
     return Chart(
         f"scatter-{family}-{quantity}",
-        h("accuracy.scatter_finding", **said),
+        h("accuracy.scatter_finding" if one.rows >= FEW else "accuracy.scatter_finding_few", **said),
         h("accuracy.scatter_about", median=one.median),
         plain("accuracy.scatter_alt", **said, p90=one.p90),
         {

@@ -14,7 +14,9 @@ from planner.ui.look import NEUTRAL, SERIES
 from planner.ui.state import language, plain
 from planner.ui.widgets import h, shown
 
-ROW_HEIGHT = 44
+ROW_HEIGHT, LOW_ROW_HEIGHT = 44, 33
+MOST_HIGH_ROWS = 14  # more of them are set closer
+MOST_LETTERS = 46  # of a family's name in the chart; a telephone has no room for more
 FLOOR = 1e-4  # a smaller error stands at the left edge: what is exact has no place on a logarithmic axis
 TICKS = (1e-4, 1e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 FEW_TICKS = (1e-4, 1e-3, 0.01, 0.1, 1.0)
@@ -75,6 +77,7 @@ def _layout(names: Sequence[str], low: float, high: float) -> dict[str, Any]:
     low, high = low / MARGIN, high * MARGIN
     wide = math.log10(high / low) > MOST_DECADES
     ticks = [tick for tick in (FEW_TICKS if wide else TICKS) if low <= tick <= high]
+    row_height = ROW_HEIGHT if len(names) <= MOST_HIGH_ROWS else LOW_ROW_HEIGHT
     arrangement = layout(
         axis(
             plain("accuracy.axis_error"),
@@ -85,17 +88,21 @@ def _layout(names: Sequence[str], low: float, high: float) -> dict[str, Any]:
             range=[math.log10(low), math.log10(high)],
         ),
         axis("", range=[len(names) - 0.6, -0.75], showticklabels=False, showgrid=False),
-        height=max(HEIGHT, ROW_HEIGHT * len(names)),
+        height=max(HEIGHT, row_height * len(names)),
     )
     arrangement["margin"]["t"] = 8
     arrangement["annotations"] = [
         {
             "xref": "paper", "yref": "y", "x": 0, "y": number, "xanchor": "left", "yanchor": "bottom", "yshift": 7,
-            "text": html.escape(family_name(name, language())), "showarrow": False, "font": {"size": 12},
+            "text": html.escape(_short(family_name(name, language()))), "showarrow": False, "font": {"size": 12},
         }
         for number, name in enumerate(names)
     ]  # fmt: skip
     return arrangement
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1].rstrip()}…"
 
 
 def _spans(errors: dict[str, dict[str, float]]) -> dict[str, Any]:

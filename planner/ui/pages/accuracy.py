@@ -13,6 +13,7 @@ from planner.catalog.calibration_constants import accelerator_class
 from planner.evaluation import Evaluation
 from planner.measure.accuracy import TARGETS, Point
 from planner.ui.accuracy_data import (
+    FEW,
     Compared,
     Record,
     class_cards,
@@ -46,7 +47,6 @@ MOST_NAMED = 3  # families that the first lines name
 UNSURE = 0.25  # median error from which a family without a target counts as weak
 INTENDED = 0.80  # part of the measurements that ranges are meant to hold
 TOO_FEW = 0.70  # part of them below which ranges plainly don't
-FEW = 8  # figures below which a family isn't named in the first lines
 ANY = ""  # of a select: no restriction
 
 
@@ -201,7 +201,7 @@ def yours(engine: str, card: Accelerator | None) -> list[Compared]:
             key = f"accuracy.{kind}" if one.rows > 1 else f"accuracy.{kind}_one"
             values = {"figures": one.rows, "median": one.median, "coverage": one.coverage}
             says.append(h(key, **where, **values))
-    draw(f'<div class="hr-stack"><p>{" ".join(says)}</p>{own_table(chosen)}</div>')
+    draw(f'<div class="hr-stack hr-whole"><p>{" ".join(says)}</p>{own_table(chosen)}</div>')
     return chosen
 
 
