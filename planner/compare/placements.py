@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from planner.catalog.accelerators import accelerator
+from planner.catalog.accelerators import Accelerator, accelerator
 from planner.catalog.calibrations import stack_calibrations
+from planner.catalog.devices import device_from
 from planner.catalog.engines import EngineSettings
 from planner.deployment import Deployment, Model, resolve, resolve_model
 from planner.errors import InvalidConfig, PlannerError, UnknownItem, UnsupportedArchitecture
@@ -83,18 +84,39 @@ def placed(scenario: Scenario, accelerator_id: str, gpus: int) -> Scenario:
     Its parallel degrees hold where they come to that number; elsewhere the engine's own way of dividing does. A usable
     memory that was given for the scenario's own card says nothing about others, and is dropped there.
     """
+    described = scenario.device is not None and accelerator_id == own_accelerator(scenario).id
     changes: dict[str, Any] = {"gpu": accelerator_id, "gpus": gpus}
     if gpus != own_gpus(scenario):
         changes |= dict.fromkeys(("tp", "pp", "ep", "dp"))
     if scenario.gpu_memory_gib is not None and not _own_card(scenario, accelerator_id):
         changes["gpu_memory_gib"] = None
-    if scenario.device is not None:
+    if not described:
         changes["device"] = None
     return scenario.model_copy(update=changes)
 
 
+def own_accelerator(scenario: Scenario) -> Accelerator:
+    """The scenario's accelerator: the device that it describes, else the catalogue's.
+
+    Raises:
+        UnknownItem, InvalidInput: there is none.
+    """
+    text = canonical_text(scenario.device)
+    return accelerator(scenario.gpu) if text is None else device_from(text)
+
+
+def accelerator_named(scenario: Scenario, accelerator_id: str) -> Accelerator:
+    """The accelerator of an id: the catalogue's, or the one that the scenario describes.
+
+    Raises:
+        UnknownItem: there is none.
+    """
+    own = own_accelerator(scenario)
+    return own if accelerator_id == own.id else accelerator(accelerator_id)
+
+
 def _own_card(scenario: Scenario, accelerator_id: str) -> bool:
-    return scenario.device is None and accelerator(scenario.gpu) is accelerator(accelerator_id)
+    return own_accelerator(scenario) is accelerator_named(scenario, accelerator_id)
 
 
 def placements(scenario: Scenario, accelerator_ids: tuple[str, ...], gpus: int) -> Placements:
@@ -109,6 +131,7 @@ def placements(scenario: Scenario, accelerator_ids: tuple[str, ...], gpus: int) 
     key = (
         GivenConfig.of(scenario.config),
         canonical_text(scenario.calibration),
+        canonical_text(scenario.device),
         own_gpus(scenario),
         scenario.gpu_memory_gib and (scenario.gpu_memory_gib, scenario.gpu),
         *(getattr(scenario, name) for name in DEPLOYMENT_FIELDS),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from planner.catalog.accelerators import Accelerator, accelerator, accelerator_ids
+from planner.catalog.accelerators import Accelerator, accelerator_ids
 from planner.catalog.prices import PriceRange, can_rent
 from planner.compare.costs import price_of, usd_per_hour, usd_per_million_tokens
 from planner.compare.held import Held, smallest_holding
-from planner.compare.placements import own_gpus, placed
+from planner.compare.placements import accelerator_named, own_accelerator, own_gpus, placed
 from planner.compare.speeds import Speed, speeds
 from planner.errors import Note, PlannerError
 from planner.memory.fit import Verdict
@@ -114,7 +114,7 @@ def compare(
     rows = _rows(scenario, ids, smallest_holding(scenario, ids, tried))
     if meets is not None:
         rows = _with_more_gpus(scenario, rows, tried, meets)
-    own = (scenario.gpu,)
+    own = (scenario.gpu if scenario.device is None else own_accelerator(scenario).id,)
     current = _rows(scenario, own, smallest_holding(scenario, own, (own_gpus(scenario),)))
     return Comparison(scenario, rows, current[0], tried)
 
@@ -150,7 +150,7 @@ def _rows(scenario: Scenario, ids: tuple[str, ...], held: Sequence[Held]) -> tup
     return tuple(
         _row(
             scenario,
-            accelerator(id_),
+            accelerator_named(scenario, id_),
             one,
             one.error if one.memory is None else computed[id(one.memory)][one.index],
         )

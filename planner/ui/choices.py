@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from planner.catalog.accelerators import accelerator
+from planner.catalog.accelerators import Accelerator, accelerator
+from planner.catalog.devices import device_from
 from planner.catalog.engines import default_engine, engine, engine_ids, runs_on
 from planner.catalog.formats import (
     KVFormat,
@@ -22,7 +23,7 @@ from planner.catalog.search import read_index
 from planner.deployment import resolve_model
 from planner.errors import PlannerError
 from planner.quantity import GB
-from planner.scenario import GivenConfig
+from planner.scenario import GivenConfig, canonical_text
 
 # Steps of a slider over orders of magnitude: powers of two and the halves between them.
 TOKEN_STOPS = tuple(
@@ -77,9 +78,24 @@ def stops(all_stops: Iterable[int], current: int, limit: int | None) -> list[int
     return sorted({stop for stop in all_stops if limit is None or stop <= limit} | {current})
 
 
-def engine_choices(gpu: str) -> list[Choice]:
+def card_of(values: Mapping[str, Any]) -> Accelerator:
+    """The accelerator that a scenario's values mean: a described device, else the catalogue's.
+
+    Raises:
+        UnknownItem, InvalidInput: there is none.
+    """
+    text = canonical_text(values["device"])
+    return accelerator(values["gpu"]) if text is None else device_from(text)
+
+
+def card_name(values: Mapping[str, Any]) -> str:
+    """What a person calls the accelerator that a scenario's values mean."""
+    card = card_of(values)
+    return accelerator_names().get(card.id.partition("@")[0], card.name)
+
+
+def engine_choices(card: Accelerator) -> list[Choice]:
     """The engines, first those that run on the card."""
-    card = accelerator(gpu)
     found = [Choice(id_, runs_on(id_, card)) for id_ in engine_ids()]
     return sorted(found, key=lambda choice: not choice.runs)
 
@@ -93,7 +109,7 @@ def engine_meant(values: dict[str, Any]) -> str:
         model_type = resolve_model(values["model"], given).architecture.model_type
     except PlannerError:
         model_type = ""
-    return default_engine(values["weights"], accelerator(values["gpu"]), model_type)
+    return default_engine(values["weights"], card_of(values), model_type)
 
 
 def engine_name(id_: str) -> str:
@@ -101,7 +117,7 @@ def engine_name(id_: str) -> str:
     return engine(id_).name
 
 
-def weight_choices(engine_id: str, gpu: str, current: str) -> list[Choice]:
+def weight_choices(engine_id: str, card: Accelerator, current: str) -> list[Choice]:
     """Weight formats for this engine, first those that it runs on the card; the current one is always there."""
     ids = [
         id_
@@ -110,11 +126,11 @@ def weight_choices(engine_id: str, gpu: str, current: str) -> list[Choice]:
     ]
     if current not in ids:
         ids.append(current)
-    found = [_choice(weight_format(id_), engine_id, gpu) for id_ in ids]
+    found = [_choice(weight_format(id_), engine_id, card) for id_ in ids]
     return sorted(found, key=lambda choice: not choice.runs)
 
 
-def kv_choices(engine_id: str, gpu: str, current: str) -> list[Choice]:
+def kv_choices(engine_id: str, card: Accelerator, current: str) -> list[Choice]:
     """Cache formats for this engine in the same order."""
     ids = list(kv_format_ids())
     if current not in ids:
@@ -122,16 +138,16 @@ def kv_choices(engine_id: str, gpu: str, current: str) -> list[Choice]:
     found = [Choice("auto")]
     for id_ in ids:
         if id_ != "auto":
-            choice = _choice(kv_format(id_, "fp16"), engine_id, gpu)
+            choice = _choice(kv_format(id_, "fp16"), engine_id, card)
             found.append(Choice(id_, choice.runs, choice.nearest))
     return sorted(found, key=lambda choice: not choice.runs)
 
 
-def _choice(format_: WeightFormat | KVFormat, engine_id: str, gpu: str) -> Choice:
+def _choice(format_: WeightFormat | KVFormat, engine_id: str, card: Accelerator) -> Choice:
     if isinstance(format_, WeightFormat) and format_.kind == "native":
         return Choice(format_.id)
     try:
-        support = supported(format_, engine_id, accelerator(gpu))
+        support = supported(format_, engine_id, card)
     except PlannerError:
         return Choice(format_.id, runs=False)
     return Choice(format_.id, support.ok, support.nearest_format)

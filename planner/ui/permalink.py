@@ -123,13 +123,33 @@ def from_query(query: Mapping[str, str]) -> Incoming:
     for name in DATA_FIELDS:
         if name in query:
             try:
-                values[name] = unpack_config(query[name], name)
+                unpacked = unpack_config(query[name], name)
+                _check_data(name, unpacked)
+                values[name] = unpacked
             except PlannerError as error:
                 problems[name] = error
+    if "device" in problems:  # the name belonged to it
+        values["gpu"] = OPENING["gpu"]
     for name in ("gpu", "model"):
         if not values[name] and not (name == "model" and values[CONFIG_KEY]):
             values[name] = OPENING[name]
     return Incoming(values, problems)
+
+
+def _check_data(name: str, data: dict[str, Any]) -> None:
+    """Refuses what isn't a device or a calibration; a configuration is read, or refused, with the model.
+
+    Raises:
+        InvalidInput: naming the first key that is wrong.
+    """
+    if name == "device":
+        from planner.catalog.devices import parse_device
+
+        parse_device(data)
+    if name == "calibration":
+        from planner.catalog.own_calibration import parse_own_calibration
+
+        parse_own_calibration(data)
 
 
 def _checked(name: str, given: str, *, named: bool) -> Any:

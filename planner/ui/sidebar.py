@@ -9,12 +9,11 @@ import streamlit as st
 from planner.allowed import OFFLOADS
 from planner.answers import ModelAnswer
 from planner.architecture.read_config import parse_config
-from planner.catalog.accelerators import accelerator
 from planner.catalog.hosts import shares_memory
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation
 from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_LAYERS, MAX_TOKENS
-from planner.ui import choices, hub_fetch_panel, model_filters, state
+from planner.ui import choices, hub_fetch_panel, model_filters, sidebar_measured, state
 from planner.ui.choices import Choice
 from planner.ui.fields import (
     NOBODY_CHOSE,
@@ -78,14 +77,14 @@ def _model(evaluation: Evaluation | None) -> None:
         _paste()
         st.divider()
         hub_fetch_panel.panel()
-    engine_id, gpu = choices.engine_meant(values), values["gpu"]
+    engine_id, card = choices.engine_meant(values), choices.card_of(values)
     _formats(
         "weights",
-        choices.weight_choices(engine_id, gpu, values["weights"]),
+        choices.weight_choices(engine_id, card, values["weights"]),
         _weights_label,
         engine_id,
     )
-    _formats("kv", choices.kv_choices(engine_id, gpu, values["kv"]), _kv_label, engine_id)
+    _formats("kv", choices.kv_choices(engine_id, card, values["kv"]), _kv_label, engine_id)
     with st.expander(t("sidebar.advanced"), type="compact", key="advanced-model"):
         labels = {id_: id_.upper() for id_ in choices.DTYPES}
         labels["auto"] = state.plain("dtype.auto")
@@ -162,7 +161,7 @@ def _formats(
         told = {
             "format": label(chosen.id),
             "engine": choices.engine_name(engine_id),
-            "card": _card_name(),
+            "card": choices.card_name(state.values()),
         }
         if chosen.nearest:
             draw(
@@ -184,22 +183,21 @@ def _kv_label(id_: str) -> str:
     return state.plain("kv.auto") if id_ == "auto" else id_.upper()
 
 
-def _card_name() -> str:
-    gpu: str = state.values()["gpu"]
-    return choices.accelerator_names().get(gpu.partition("@")[0], gpu)
-
-
 def _hardware(evaluation: Evaluation | None) -> None:
     values = state.values()
     names = choices.accelerator_names()
-    base = values["gpu"].partition("@")[0]
-    _select_card(base, names)
+    if values["device"]:
+        sidebar_measured.select_device(names)
+    else:
+        _select_card(values["gpu"].partition("@")[0], names)
     integer("gpus", most=MAX_GPUS, default=evaluation.deployment.gpus if evaluation else 1)
     default = choices.engine_name(choices.engine_meant({**values, "engine": None}))
     labels = {NOBODY_CHOSE: state.plain("sidebar.engine_default", engine=default)}
-    for choice in choices.engine_choices(values["gpu"]):
+    for choice in choices.engine_choices(choices.card_of(values)):
         labels[choice.id] = choices.engine_name(choice.id) + ("" if choice.runs else " · ✕")
     select("engine", labels, help_key="help.engine")
+    if values["calibration"]:
+        sidebar_measured.calibration(evaluation)
     with st.expander(t("sidebar.advanced"), type="compact", key="advanced-hardware"):
         _advanced_hardware(evaluation)
 
@@ -275,7 +273,7 @@ def _advanced_hardware(evaluation: Evaluation | None) -> None:
 
 def _offloads(engine_id: str) -> bool:
     """Whether the engine keeps a part of a model in host memory on this card."""
-    return engine_id == OFFLOADS and not shares_memory(accelerator(state.values()["gpu"]))
+    return engine_id == OFFLOADS and not shares_memory(choices.card_of(state.values()))
 
 
 def _host(evaluation: Evaluation | None) -> None:

@@ -107,7 +107,9 @@ def change(**changes: Any) -> None:
 
 def reset(field: str) -> None:
     """Sets one field back to what it is without a user, and drops what was wrong with it."""
-    if field in DEFAULTS:
+    if field == "device":  # which went by a name of its own
+        change(device=None, gpu=OPENING["gpu"])
+    elif field in DEFAULTS:
         change(**{field: OPENING[field] if field in ("model", "gpu") else DEFAULTS[field]})
     else:
         st.session_state["problems"] = {n: e for n, e in problems().items() if n != field}

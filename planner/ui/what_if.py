@@ -149,7 +149,7 @@ def _weights(start: Scenario, evaluation: Evaluation, easier: bool) -> Candidate
     """Other formats that the engine runs on the card, by how much smaller (or larger) they make the weights."""
     now = 8.0 * float(evaluation.memory.weights_bytes.mid) / float(evaluation.model.parameters.mid)
     engine_id = evaluation.deployment.engine
-    card = accelerator(start.gpu)
+    card = resolve(start).accelerator
     sized = []
     for id_ in WEIGHT_STEPS:
         format_ = weight_format(id_)
@@ -165,7 +165,9 @@ def _weights(start: Scenario, evaluation: Evaluation, easier: bool) -> Candidate
 
 def _caches(start: Scenario, evaluation: Evaluation) -> Candidates:
     """Smaller formats of the cache that the engine runs on the card."""
-    for choice in choices.kv_choices(evaluation.deployment.engine, start.gpu, start.kv):
+    for choice in choices.kv_choices(
+        evaluation.deployment.engine, resolve(start).accelerator, start.kv
+    ):
         if choice.runs and choice.id in KV_STEPS and choice.id != evaluation.deployment.kv_format:
             yield 1.25, {"kv": choice.id}
 

@@ -37,6 +37,17 @@ from planner.ui.permalink import (
 )
 from planner.ui.presets import OPENING, PRESETS
 
+DEVICE = {
+    "name": "here", "kind": "cpu", "memory_usable_bytes": 8e9, "bandwidth_bytes_per_s": 2e10,
+    "peaks": {"bf16": 2e11}, "measured_on": "2026-11-30",
+}  # fmt: skip
+ERROR = {
+    "rows": 4, "before_fraction": 0.4, "after_fraction": 0.1, "low_fraction": -0.1, "high_fraction": 0.2,
+}  # fmt: skip
+CALIBRATION = {
+    "schema_version": 1, "name": "mine", "date": "2026-11-30", "accelerator": "own-here", "engine": "transformers",
+    "engine_version": "5.24", "kinds": ["bf16"], "experts": False, "constants": {}, "tpot": ERROR, "ttft": None,
+}  # fmt: skip
 degrees = st.none() | st.integers(1, MAX_GPUS)
 tokens = st.integers(1, MAX_TOKENS)
 SCENARIOS = st.fixed_dictionaries(
@@ -45,8 +56,8 @@ SCENARIOS = st.fixed_dictionaries(
             lambda given: model_profile(given).id
         ),
         "config": st.none(),
-        "device": st.none() | st.just({"name": "here", "peaks": {"bf16": 2e11}}),
-        "calibration": st.none() | st.just({"name": "mine", "constants": {}}),
+        "device": st.none() | st.just(DEVICE),
+        "calibration": st.none() | st.just(CALIBRATION),
         "gpu": st.sampled_from(["t4", "h100-sxm-80gb", "apple-m4-max-40c@64"]),
         **dict.fromkeys(("gpus", "tp", "pp", "ep", "dp"), degrees),
         "engine": st.none() | st.sampled_from(engine_ids()),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.catalog.accelerators import accelerator
 from planner.quantity import Basis, Estimate
 from planner.ui import choices, widgets
 from planner.ui.charts.base import FINE_TIME_TICKS, linear_axis, log_axis, rows_at, whole_powers
@@ -125,7 +126,7 @@ def test_rows_of_a_table_are_found_on_the_axis() -> None:
 
 
 def test_formats_that_run_come_first() -> None:
-    found = choices.weight_choices("vllm", "t4", "nvfp4")
+    found = choices.weight_choices("vllm", accelerator("t4"), "nvfp4")
     runs = [choice.runs for choice in found]
     assert runs == sorted(runs, reverse=True)
     assert False in runs
@@ -136,7 +137,9 @@ def test_formats_that_run_come_first() -> None:
 
 def test_llama_cpp_is_offered_its_own_formats() -> None:
     ids = {
-        choice.id for choice in choices.weight_choices("llama.cpp", "t4", "native") if choice.runs
+        choice.id
+        for choice in choices.weight_choices("llama.cpp", accelerator("t4"), "native")
+        if choice.runs
     }
     assert "gguf:Q4_K_M" in ids
     assert "gguf:IQ2_XXS" in ids
@@ -144,8 +147,8 @@ def test_llama_cpp_is_offered_its_own_formats() -> None:
 
 def test_the_current_format_is_always_offered() -> None:
     assert "gguf:IQ1_S" in {
-        choice.id for choice in choices.weight_choices("vllm", "t4", "gguf:IQ1_S")
+        choice.id for choice in choices.weight_choices("vllm", accelerator("t4"), "gguf:IQ1_S")
     }
     assert "q8_0/q4_0" in {
-        choice.id for choice in choices.kv_choices("llama.cpp", "t4", "q8_0/q4_0")
+        choice.id for choice in choices.kv_choices("llama.cpp", accelerator("t4"), "q8_0/q4_0")
     }

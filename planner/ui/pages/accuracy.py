@@ -8,8 +8,9 @@ from functools import partial
 
 import streamlit as st
 
-from planner.catalog.accelerators import Accelerator, accelerator
+from planner.catalog.accelerators import Accelerator
 from planner.catalog.calibration_constants import accelerator_class
+from planner.deployment import resolve
 from planner.evaluation import Evaluation
 from planner.measure.accuracy import TARGETS, Point
 from planner.ui.accuracy_data import (
@@ -51,8 +52,7 @@ ANY = ""  # of a select: no restriction
 
 
 def draw_page(evaluation: Evaluation) -> None:
-    deployment = evaluation.deployment
-    draw_record(deployment.engine, accelerator(deployment.accelerator))
+    draw_record(evaluation.deployment.engine, resolve(evaluation.scenario).accelerator)
 
 
 def draw_without() -> None:
