@@ -31,7 +31,7 @@ from planner.ui.charts.accuracy import COLOURS, scatter_chart
 from planner.ui.charts.accuracy_families import FLOOR, families_chart
 from planner.ui.locale import LANGUAGES, catalogue, text
 from planner.ui.locale.numbers import format_value
-from planner.ui.pages.accuracy import too_narrow, weakest
+from planner.ui.pages.accuracy import best_known, too_narrow, weakest
 from tests.ui.driver import charts, clean, markup, open_app, words
 
 H100 = {
@@ -154,6 +154,14 @@ def test_a_missed_target_makes_a_family_weak_and_so_does_a_large_error_without_o
     medians = [families[name].median for name in weak]
     assert medians == sorted(medians, reverse=True)
     assert all(families[name].coverage < 0.7 for name in too_narrow(record()))
+
+
+def test_the_best_known_family_rests_on_many_figures() -> None:
+    best = best_known(record())
+    assert best is not None
+    families = record().speed
+    assert families[best].rows >= 40
+    assert families[best].median == min(one.median for one in families.values() if one.rows >= 40)
 
 
 def test_every_family_quantity_and_cause_has_a_name() -> None:

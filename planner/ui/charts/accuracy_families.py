@@ -14,7 +14,7 @@ from planner.ui.look import NEUTRAL, SERIES
 from planner.ui.state import language, plain
 from planner.ui.widgets import h, shown
 
-ROW_HEIGHT, LOW_ROW_HEIGHT = 44, 33
+ROW_HEIGHT, LOW_ROW_HEIGHT = 44, 39
 MOST_HIGH_ROWS = 14  # more of them are set closer
 MOST_LETTERS = 46  # of a family's name in the chart; a telephone has no room for more
 FLOOR = 1e-4  # a smaller error stands at the left edge: what is exact has no place on a logarithmic axis

@@ -48,6 +48,7 @@ MOST_NAMED = 3  # families that the first lines name
 UNSURE = 0.25  # median error from which a family without a target counts as weak
 INTENDED = 0.80  # part of the measurements that ranges are meant to hold
 TOO_FEW = 0.70  # part of them below which ranges plainly don't
+ENOUGH = 40  # figures from which one may be called the best known
 ANY = ""  # of a select: no restriction
 
 
@@ -93,7 +94,7 @@ def stack(about: str, *parts: str, whole: bool = False) -> None:
 def headline(found: Record) -> None:
     """How far predictions are from measurements, and where they are worst."""
     one, memory = found.overall, found.overall_memory
-    best = min(found.speed, key=lambda name: found.speed[name].median)
+    best = best_known(found)
     lead = h(
         "accuracy.lead",
         figures=one.rows,
@@ -104,7 +105,7 @@ def headline(found: Record) -> None:
         coverage_sizes=memory.coverage,
         intended=INTENDED,
     )
-    says = [h("accuracy.best", families=_named(found, [best], "median"))]
+    says = [h("accuracy.best", families=_named(found, [best], "median"))] if best else []
     if weak := weakest(found):
         says.append(h("accuracy.weakest", families=_named(found, weak, "median")))
     if narrow := too_narrow(found):
@@ -114,6 +115,12 @@ def headline(found: Record) -> None:
         '<div class="hr-verdict hr-plain hr-single" role="status">'
         f'<span class="hr-lead">{lead}</span><div class="hr-more">{"<br>".join(says)}</div></div>'
     )
+
+
+def best_known(found: Record) -> str | None:
+    """The family of speed with the smallest median error, of those with enough figures to speak of; None for none."""
+    enough = [name for name, one in found.speed.items() if one.rows >= ENOUGH]
+    return min(enough, key=lambda name: found.speed[name].median, default=None)
 
 
 def weakest(found: Record) -> list[str]:
