@@ -120,9 +120,8 @@ def test_where_nothing_holds_it_why_not_comes_before_the_figures() -> None:
     columns = list(table(app))
     assert columns.index("why_not") == 3
     assert columns.index("why_not") < columns.index("hour_price")
-    assert re.search(
-        r"None of 146 accelerators", markup(app).replace("<b>", "").replace("</b>", "")
-    )
+    said = markup(app).replace("<b>", "").replace("</b>", "")
+    assert f"None of {len(accelerator_ids())} accelerators" in said
     assert not charts(app)
     assert catalogue("en")["compare.chart_none"] in words(app)
 
