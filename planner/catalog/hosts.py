@@ -20,8 +20,7 @@ class Host:
 
     Attributes:
         bandwidth_bytes_per_s: of its memory; most_bandwidth_bytes_per_s: the fastest such machine's.
-        read_fraction: share of the bandwidth that the engine's kernels on the processor reach; expert_read_fraction:
-            the same of routed experts.
+        read_fraction: share of the bandwidth that the engine's kernels on the processor reach.
         flops_per_s: rate of matrix products on the processor.
         link_fraction: share of the PCIe rate at which weights are lent to the GPU.
         crossing_s: one hand-over of a token between host and GPU (s).
@@ -35,7 +34,6 @@ class Host:
     bandwidth_bytes_per_s: float
     most_bandwidth_bytes_per_s: float
     read_fraction: float
-    expert_read_fraction: float
     flops_per_s: float
     link_fraction: float
     crossing_s: float
@@ -65,7 +63,6 @@ def host(id_: str) -> Host:
         bandwidth_bytes_per_s=value("bandwidth_bytes_per_s"),
         most_bandwidth_bytes_per_s=value("most_bandwidth_bytes_per_s"),
         read_fraction=value("read_fraction"),
-        expert_read_fraction=value("expert_read_fraction"),
         flops_per_s=value("flops_per_s"),
         link_fraction=value("link_fraction"),
         crossing_s=value("crossing_s"),

@@ -23,8 +23,7 @@ class HostRates:
 
     Attributes:
         bandwidth_bytes_per_s: of its memory; most_bandwidth_bytes_per_s: the most it can be where it isn't known (B/s).
-        read_bytes_per_s: what the engine's kernels on the processor reach of it; expert_read_bytes_per_s: with routed
-            experts (B/s).
+        read_bytes_per_s: what the engine's kernels on the processor reach of it (B/s).
         flops_per_s: of matrix products on the processor (FLOP/s).
         link_bytes_per_s: at which weights are lent to the accelerator (B/s).
         crossing_s: one hand-over between host and accelerator (s).
@@ -33,7 +32,6 @@ class HostRates:
     bandwidth_bytes_per_s: Quantity
     most_bandwidth_bytes_per_s: Quantity
     read_bytes_per_s: Quantity
-    expert_read_bytes_per_s: Quantity
     flops_per_s: Quantity
     link_bytes_per_s: Quantity
     crossing_s: Quantity

@@ -42,7 +42,6 @@ def host_rates(host: Host, card: Accelerator, bandwidth_bytes_per_s: float | Non
         bandwidth_bytes_per_s=bandwidth,
         most_bandwidth_bytes_per_s=bandwidth_bytes_per_s or host.most_bandwidth_bytes_per_s,
         read_bytes_per_s=read,
-        expert_read_bytes_per_s=host.expert_read_fraction * bandwidth,
         flops_per_s=host.flops_per_s,
         link_bytes_per_s=min(host.link_fraction * card.pcie_bytes_per_s, read),
         crossing_s=host.crossing_s,
@@ -183,16 +182,14 @@ def pass_seconds(
         cached_bytes: of the caches in host memory that the pass reads.
     """
     held = share.held
-    experts = held.expert_bytes(tokens)
-    whole = held.read_bytes + cached_bytes
-    reading = whole / rates.read_bytes_per_s + experts / rates.expert_read_bytes_per_s
+    moved = held.read_bytes + held.expert_bytes(tokens) + cached_bytes
     by_gpu = lent(tokens)
-    own = maximum(reading, host_flops(held, tokens, logits) / rates.flops_per_s)
+    own = maximum(
+        moved / rates.read_bytes_per_s, host_flops(held, tokens, logits) / rates.flops_per_s
+    )
     volume = tokens * (held.hidden_size * HIDDEN_STATE_BYTES)
     crossing = share.crossings * (rates.crossing_s + volume / rates.link_bytes_per_s)
-    return own * (1.0 - by_gpu), (whole + experts) / rates.link_bytes_per_s * by_gpu + crossing * (
-        1.0 - by_gpu
-    )
+    return own * (1.0 - by_gpu), moved / rates.link_bytes_per_s * by_gpu + crossing * (1.0 - by_gpu)
 
 
 def decode_host_seconds(

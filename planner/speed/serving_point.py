@@ -90,9 +90,8 @@ def critical_batch(work: Work, hardware: Hardware, calibration: Calibration) -> 
     arithmetic = product_seconds(on_gpu, hardware, calibration, 1.0, 1.0, prefill=False)
     if work.host is not None:
         held, rates = work.host.held, hardware.host_rates()
-        experts = held.expert_bytes(float("inf"))
-        reading = reading + held.read_bytes / rates.read_bytes_per_s
-        reading = reading + experts / rates.expert_read_bytes_per_s
+        moved = held.read_bytes + held.expert_bytes(float("inf"))
+        reading = reading + moved / rates.read_bytes_per_s
         arithmetic = arithmetic + host_flops(held, 1.0, 1.0) / rates.flops_per_s
     return reading / arithmetic
 
