@@ -5,11 +5,12 @@ from __future__ import annotations
 from planner.architecture.mixers import Attention, LatentAttention
 from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator
-from planner.catalog.engines import EngineProfile, engine, engine_ids, runs_on
+from planner.catalog.engines import EngineProfile, EngineSettings, engine, engine_ids, runs_on
 from planner.catalog.formats import KVFormat, supported, weight_format
 from planner.catalog.hosts import shares_memory
 from planner.catalog.served import Service, served_by
 from planner.errors import InvalidInput, Note, Unsupported
+from planner.memory.loading import loading_bytes
 from planner.memory.offload import Offload
 from planner.memory.weights import StoredWeights
 from planner.scenario import Parallelism
@@ -17,6 +18,8 @@ from planner.scenario import Parallelism
 COMPUTE_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp32": 4.0}
 OFFLOADS = "llama.cpp"
 PADS_MXFP4 = frozenset({"vllm", "sglang"})
+# Policies of the engines that join a layer's projections when loading and keep PyTorch's blocks.
+JOINING = frozenset({"of_total", "static_fraction"})
 
 
 def resolve_parallelism(
@@ -167,6 +170,23 @@ def padding_of(stored: StoredWeights, chosen: EngineProfile, card: Accelerator) 
         return 0.0
     kernel = supported(weight_format("mxfp4"), chosen.id, card).kernel
     return stored.padding_rank_bytes.get(kernel, 0.0)
+
+
+def held_beside(
+    stored: StoredWeights,
+    settings: EngineSettings,
+    architecture: Architecture,
+    parallelism: Parallelism,
+    dtype: str,
+) -> float:
+    """What an engine that joins projections when loading holds on one GPU beside the weights' tensors (bytes)."""
+    if settings.policy not in JOINING:
+        return 0.0
+    plain = stored.label in COMPUTE_BYTES
+    size = COMPUTE_BYTES[stored.label if plain else dtype]
+    return loading_bytes(
+        architecture, parallelism, size, plain=plain, latent_cache=settings.latent_cache
+    )
 
 
 def cache_notes(format_: KVFormat, chosen: EngineProfile, card: Accelerator) -> list[Note]:

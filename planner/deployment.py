@@ -14,6 +14,7 @@ from planner.allowed import (
     dominant_format,
     format_notes,
     fp8_cache_by_default,
+    held_beside,
     padding_of,
     resolve_offload,
     resolve_parallelism,
@@ -81,7 +82,7 @@ class Deployment:
         step_layout: what one step reads on one tp rank, all pipeline stages together.
         host_layout: the same in host memory; None where the engine keeps nothing there.
         machine: the host, where it does a part of each step; machine_basis: how far its bandwidth is known.
-        padding_bytes: what the engine's kernels add to the weights on one GPU when loading.
+        padding_bytes: what the engine holds on one GPU beside the checkpoint's tensors, its rotary tables apart.
         warnings, assumptions: what a person should know about the resolution.
     """
 
@@ -333,7 +334,7 @@ def _resolve(
         hardware=hardware,
         work=parts,
         calibration=calibration,
-        padding_bytes=padding,
+        padding_bytes=padding + held_beside(stored, settings, architecture, parallelism, dtype),
         host_layout=None if offload is None else layouts.host,
         machine=machine,
         machine_basis=machine_basis,

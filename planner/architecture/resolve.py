@@ -11,6 +11,7 @@ from typing import Any
 from planner.architecture.adapters import ADAPTERS, WRAPPERS, Wrapper, adapter_for
 from planner.architecture.adapters.text_defaults import TEXT_DEFAULTS
 from planner.architecture.keys import Keys
+from planner.architecture.rotary import rotary_tables
 from planner.architecture.spec import Architecture, Tower
 from planner.architecture.towers import towers_of
 from planner.catalog.models import ModelProfile, model_profile
@@ -39,7 +40,7 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
     adapter = adapter_for(model_type)
     if adapter is None:
         raise _unsupported(model_type)
-    return adapter(keys)
+    return replace(adapter(keys), rotary_tables=rotary_tables(keys.config))
 
 
 def supported_model_types() -> tuple[str, ...]:
@@ -81,6 +82,7 @@ def _wrapped(keys: Keys, model_type: str, wrapper: Wrapper) -> Architecture:
         described,
         model_type=model_type,
         towers=towers,
+        rotary_tables=rotary_tables(text),
         modality=wrapper.modality or _modality(towers),
         notes=(*described.notes, *left_out),
     )

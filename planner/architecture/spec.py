@@ -133,6 +133,7 @@ class Architecture:
         tied: the head reuses the embedding table.
         has_head: False for an embedding model.
         max_context_tokens: longest input the model was made for.
+        rotary_tables: positions that the rotary embedding's tables hold together, over the longest context.
         dtype: the checkpoint's own storage type ("bfloat16", "float16", "float32").
         quantization: the checkpoint's `quantization_config`, as data, or None.
         state_dtype: in which the configuration wants recurrent state kept, or None.
@@ -156,6 +157,7 @@ class Architecture:
     state_dtype: str | None = None
     modality: str = "text"
     notes: tuple[str, ...] = ()
+    rotary_tables: float = 1.0
     kind_counts: tuple[tuple[LayerKind, int], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ class ActivationShape:
         experts: (experts per token, width of one) for each kind of layer with routed experts.
         heads: most attention heads of a layer.
         towers: an encoder's output joins the prompt.
-        rotary_elements: position table of the rotary embedding, longest context × rotated dimensions.
+        rotary_elements: position tables of the rotary embedding, their positions × rotated dimensions.
     """
 
     vocabulary: int
@@ -72,7 +72,7 @@ def activation_shape(architecture: Architecture) -> ActivationShape:
         tuple(dict.fromkeys(experts)),
         heads,
         bool(architecture.towers),
-        rotary * architecture.max_context_tokens,
+        int(rotary * architecture.max_context_tokens * architecture.rotary_tables),
     )
 
 
@@ -85,10 +85,11 @@ def expert_width(kind: LayerKind) -> int:
 
 
 def rotary_bytes(architecture: Architecture, compute_bytes: float) -> float:
-    """The rotary embedding's table of cosines and sines, which engines keep beside the weights (bytes).
+    """The rotary embedding's tables of cosines and sines, which engines keep beside the weights (bytes).
 
-    Longest context × rotated dimensions: 32 MiB for Llama 3.1 8B, 2.5 GiB for the ten million positions of Llama 4
-    Scout, as the loaded sizes in vLLM's log show.
+    Positions × rotated dimensions: 32 MiB for Llama 3.1 8B, 0.56 GiB for Gemma 3 4B, whose scaled table is eight times
+    as long as its context, 2.5 GiB for the ten million positions of Llama 4 Scout, as the loaded sizes in vLLM's log
+    show.
     """
     return activation_shape(architecture).rotary_elements * compute_bytes
 

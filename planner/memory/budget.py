@@ -158,7 +158,8 @@ def memory_budget(
         concurrency: sequences in flight over all data-parallel groups.
         max_model_len: longest sequence that the engine is started for; None: as long as the workload needs.
         compute_bytes: bytes per element of activations.
-        padding_bytes: what the engine's kernels add to the weights on loading (StoredWeights.padding_rank_bytes).
+        padding_bytes: what the engine holds beside the checkpoint's tensors, its rotary tables apart: padding for its
+            kernels, copies, blocks of its allocator.
         host: what of the weights lies in host memory.
 
     Returns:
@@ -171,34 +172,34 @@ def memory_budget(
     activation = _activation(
         architecture, settings, parallelism, input_tokens, context, sequences, compute_bytes, host
     )
-    library = _library_bytes(settings, parallelism) + padding_bytes
-    rotary = (
-        0.0 if settings.policy in {"grow", "context"} else rotary_bytes(architecture, compute_bytes)
-    )
+    library = _library_bytes(settings, parallelism)
+    beside = padding_bytes
+    if settings.policy not in {"grow", "context"}:
+        beside += rotary_bytes(architecture, compute_bytes)
     graphs = settings.graphs_bytes
     inside = graphs if settings.graphs_inside_budget else 0.0
     fraction, weights = settings.gpu_memory_utilization, weights_rank_bytes
     factor = 1.0 + settings.fragmentation_fraction
     outside: Quantity = 0.0
     if settings.policy == "of_total":
-        runtime = library + rotary
+        runtime = library + beside
         fixed = weights + activation + runtime + inside
         allowed: Quantity = fraction * usable_bytes
         outside = settings.context_bytes + graphs - inside
         reserved = allowed
     elif settings.policy == "static_fraction":
-        runtime = library + settings.context_bytes + rotary
-        fixed = weights + rotary + 0.0 * activation
+        runtime = library + settings.context_bytes + beside
+        fixed = weights + beside + 0.0 * activation
         allowed = fraction * (usable_bytes - library - settings.context_bytes)
         outside = library + settings.context_bytes + activation
         reserved = allowed
     elif settings.policy == "of_free":
-        runtime = library + rotary
+        runtime = library + beside
         fixed = weights + activation + runtime
         allowed = fixed + fraction * maximum(usable_bytes - fixed, 0.0)
         reserved = allowed
     else:
-        runtime = settings.context_bytes + library
+        runtime = settings.context_bytes + library + beside
         activation = activation * factor
         fixed = weights + activation + runtime
         allowed = usable_bytes + 0.0 * fixed
