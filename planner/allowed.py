@@ -184,9 +184,9 @@ def held_beside(
         return 0.0
     plain = stored.label in COMPUTE_BYTES
     size = COMPUTE_BYTES[stored.label if plain else dtype]
-    return loading_bytes(
-        architecture, parallelism, size, plain=plain, latent_cache=settings.latent_cache
-    )
+    # Only vLLM's logs show the copies for latent attention.
+    copies = settings.latent_cache and settings.policy == "of_total"
+    return loading_bytes(architecture, parallelism, size, plain=plain, absorbed_copies=copies)
 
 
 def cache_notes(format_: KVFormat, chosen: EngineProfile, card: Accelerator) -> list[Note]:

@@ -24,7 +24,13 @@ from planner.deployment import Deployment, resolve
 from planner.errors import Note, PlannerError
 from planner.measure.memory_constants import held_out_shifts
 from planner.memory.activations import rotary_bytes
-from planner.memory.budget import MemoryBudget, engine_printed_kv_tokens, workload_bytes
+from planner.memory.budget import (
+    WEIGHTS_BAND,
+    MemoryBudget,
+    engine_printed_kv_tokens,
+    workload_bytes,
+)
+from planner.memory.pool import pool_layout, sequence_bytes
 from planner.memory_limits import budget_of
 from planner.quantity import GIB, MIB
 from planner.scenario import Scenario
@@ -152,6 +158,10 @@ def predicted_memory(
 ) -> tuple[float, float, float]:
     """The planner's figure for a logged quantity with its range: low, mid, high (bytes or tokens)."""
     loaded = _loaded_extra(deployment)
+    if quantity == "weights_bytes" and deployment.engine.id == "llama.cpp":
+        # Its log has the whole file, wherever its layers lie.
+        share = deployment.stored.total_bytes
+        return share * (1.0 + WEIGHTS_BAND[0]), share, share * (1.0 + WEIGHTS_BAND[1])
     if quantity == "weights_bytes":
         part = budget.weights
         return _three(part.low + loaded, part.mid + loaded, part.high + loaded)
@@ -170,8 +180,11 @@ def predicted_memory(
     if quantity == "kv_pool_tokens":
         return _tokens(row, scenario, deployment, budget)
     if quantity == "kv_bytes":
-        length = float(scenario.max_model_len or 0)
-        size = float(workload_bytes(budget, float(scenario.concurrency), length))
+        # Of the whole model, wherever its layers lie.
+        pool = pool_layout(deployment.architecture, deployment.model_layout, deployment.settings)
+        size = scenario.concurrency * float(
+            sequence_bytes(pool, float(scenario.max_model_len or 0))
+        )
         return size - PRINTED_CACHE_BYTES, size, size + PRINTED_CACHE_BYTES
     tokens = float(scenario.input_tokens + scenario.output_tokens)
     lossy = float(workload_bytes(budget, float(scenario.concurrency), tokens))

@@ -35,17 +35,17 @@ def loading_bytes(
     compute_bytes: float,
     *,
     plain: bool,
-    latent_cache: bool,
+    absorbed_copies: bool,
 ) -> float:
     """Bytes on one rank beside the checkpoint's tensors, the rotary table apart.
 
     Args:
         compute_bytes: per element of weights that aren't quantised.
         plain: the weights aren't quantised, so that their blocks are known.
-        latent_cache: latent attention is decoded on its latent.
+        absorbed_copies: latent attention's up-projections are held again for decoding on its latent.
     """
     total = 0.0
-    if latent_cache:
+    if absorbed_copies:
         total += _absorbed_copies(architecture, compute_bytes) / (parallelism.tp * parallelism.pp)
     if plain:
         total += _unsplit(architecture, parallelism, compute_bytes)

@@ -14,7 +14,7 @@ from planner.scenario import Parallelism, Scenario
 
 
 def beside(model: str, tp: int = 1, **changes: bool) -> float:
-    options = {"plain": True, "latent_cache": False} | changes
+    options = {"plain": True, "absorbed_copies": False} | changes
     return loading_bytes(architecture_of(model), Parallelism(tp=tp), 2.0, **options) / MIB
 
 
@@ -43,18 +43,18 @@ def test_a_block_keeps_up_to_a_mebibyte() -> None:
         }
     )
     # gate and up: 21 MiB in 22, 1 over, kept. down: 10.5 MiB in 12, 1.5 over, split off. The rest is below 10 MiB.
-    kept = loading_bytes(model, Parallelism(), 2.0, plain=True, latent_cache=False)
+    kept = loading_bytes(model, Parallelism(), 2.0, plain=True, absorbed_copies=False)
     assert kept == 3 * MIB
     # On two cards gate and up are 10.5 MiB as well.
-    assert loading_bytes(model, Parallelism(tp=2), 2.0, plain=True, latent_cache=False) == 0.0
+    assert loading_bytes(model, Parallelism(tp=2), 2.0, plain=True, absorbed_copies=False) == 0.0
 
 
 def test_latent_attention_is_held_twice_where_it_is_decoded_on_its_latent() -> None:
     model = "deepseek-ai/DeepSeek-V3"
     # 61 layers of 128 heads · 512 · (128 + 128) in 16 bits: 1.91 GiB, over tp.
     copies = 61 * 128 * 512 * 256 * 2.0 / MIB
-    assert beside(model, plain=False, latent_cache=True) == copies
-    assert beside(model, 8, plain=False, latent_cache=True) == copies / 8
+    assert beside(model, plain=False, absorbed_copies=True) == copies
+    assert beside(model, 8, plain=False, absorbed_copies=True) == copies / 8
     assert beside(model, plain=False) == 0.0
 
 
