@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -88,19 +88,21 @@ def deployment_of(one: Compared) -> Deployment:
     return one.run.deployment if isinstance(one, Point) else one.deployment
 
 
-def errors_of(group: Sequence[Compared]) -> Errors:
+@lru_cache(maxsize=512)
+def errors_of(group: tuple[Compared, ...]) -> Errors:
     """Errors of some figures, all of speed or all of memory; raises ValueError where there are none."""
     if isinstance(group[0], Point):
         return summary([one for one in group if isinstance(one, Point)])
     return memory_summary([one for one in group if isinstance(one, MemoryPoint)])
 
 
-def errors_by_family(group: Sequence[Compared]) -> dict[str, Errors]:
+@lru_cache(maxsize=256)
+def errors_by_family(group: tuple[Compared, ...]) -> Mapping[str, Errors]:
     """Errors of some figures by family, in the order of the report."""
     groups: dict[str, list[Compared]] = {}
     for one in group:
         groups.setdefault(one.family, []).append(one)
-    return {name: errors_of(groups[name]) for name in record().families if name in groups}
+    return {name: errors_of(tuple(groups[name])) for name in record().families if name in groups}
 
 
 def targets_of(family: str) -> list[tuple[str, float, float]]:
@@ -160,15 +162,17 @@ def class_name(name: str, language: str) -> str:
     return shown
 
 
-def selected(engine: str, group: str) -> list[Compared]:
+@lru_cache(maxsize=256)
+def selected(engine: str, group: str) -> tuple[Compared, ...]:
     """The figures of an engine and of a class of accelerators; "" takes any."""
-    return [
+    return tuple(
         one
         for one in record().points
         if engine in ("", engine_of(one)) and group in ("", class_of(one))
-    ]
+    )
 
 
+@lru_cache(maxsize=128)
 def quantities(family: str) -> list[str]:
     """What was measured in a family, most figures first."""
     counted = Counter(one.quantity for one in record().points if one.family == family)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import html
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from planner.catalog.files import profile_lines
 from planner.catalog.measurements import measurement_sources
@@ -20,15 +21,43 @@ from planner.ui.accuracy_data import (
     kind_of,
     link_html,
     quantity_name,
+    record,
     row_of,
     run_words,
     source_of,
 )
+from planner.ui.locale import LANGUAGES
 from planner.ui.state import language
 from planner.ui.widgets import h, shown, table_html
 
 NONE = "–"
 FIGURES = ("family", "rows", "median", "p90", "bias", "coverage")
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables that are the same for every scenario, as HTML."""
+
+    speed: str
+    memory: str
+    worst: str
+    worst_memory: str
+    left_out: str
+    sources: str
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def tables(spoken: str) -> Tables:
+    """Written once for each language; `spoken` is the visitor's, in which all words come anyway."""
+    found = record()
+    return Tables(
+        _speed_table(found),
+        _memory_table(found),
+        _worst_table(found),
+        _worst_memory_table(),
+        _left_out_table(found),
+        _sources_table(found),
+    )
 
 
 def _share(value: float | None) -> str:
@@ -71,7 +100,7 @@ def _figures(one: Errors) -> tuple[str, ...]:
     )
 
 
-def speed_table(found: Record) -> str:
+def _speed_table(found: Record) -> str:
     """Every family of speed: how many figures, how far off, to which side, how often ranges hold, and the targets."""
     rows = []
     for name, one in found.speed.items():
@@ -91,7 +120,7 @@ def speed_table(found: Record) -> str:
     return table_html(h("accuracy.families_title"), head, rows)
 
 
-def memory_table(found: Record) -> str:
+def _memory_table(found: Record) -> str:
     """Every family of memory, and of how many models its figures are."""
     rows = []
     for name, one in found.memory.items():
@@ -104,13 +133,13 @@ def memory_table(found: Record) -> str:
     return table_html(h("memory_accuracy.title"), head, rows)
 
 
-def own_table(chosen: Sequence[Compared]) -> str:
+def own_table(chosen: tuple[Compared, ...]) -> str:
     """The errors of some figures by family."""
     rows = [(_name(name), *_figures(one)) for name, one in errors_by_family(chosen).items()]
     return table_html(h("accuracy.yours_title"), _head(*FIGURES), rows)
 
 
-def worst_table(found: Record) -> str:
+def _worst_table(found: Record) -> str:
     """The figures of speed that are furthest off, with the likely cause and the source of each."""
     group = worst([one for one in found.points if isinstance(one, Point)])
     rows = [_worst_row(one, h(f"accuracy.cause.{cause(one)}")) for one in group]
@@ -118,7 +147,7 @@ def worst_table(found: Record) -> str:
     return table_html(h("accuracy.worst_title"), head, rows, wrap=(0, 4))
 
 
-def worst_memory_table() -> str:
+def _worst_memory_table() -> str:
     """The figures of memory that are furthest off, with what is known of the row."""
     rows = [
         _worst_row(one, f'<span lang="en">{html.escape(one.row.note or NONE)}</span>')
@@ -143,7 +172,7 @@ def _worst_row(one: Compared, why: str) -> tuple[str, ...]:
     )
 
 
-def left_out_table(found: Record) -> str:
+def _left_out_table(found: Record) -> str:
     """Rows of the tables that measurements were chosen from which aren't among them, and why."""
     rows = [
         (html.escape(row["table"]), shown(int(row["rows"]), "count"), html.escape(row["reason"]))
@@ -156,7 +185,7 @@ def left_out_table(found: Record) -> str:
     return table_html(h("accuracy.left_out_title"), head, rows, wrap=(2,))
 
 
-def sources_table(found: Record) -> str:
+def _sources_table(found: Record) -> str:
     """Where the measurements were read, with the licence and how many figures are from there."""
     counted = Counter(row_of(one).source for one in found.points)
     rows = [

@@ -29,15 +29,7 @@ from planner.ui.accuracy_data import (
     selected,
     targets_of,
 )
-from planner.ui.accuracy_tables import (
-    left_out_table,
-    memory_table,
-    own_table,
-    sources_table,
-    speed_table,
-    worst_memory_table,
-    worst_table,
-)
+from planner.ui.accuracy_tables import Tables, own_table, tables
 from planner.ui.charts.accuracy import COLOURS, chosen_words, scatter_chart
 from planner.ui.charts.accuracy_families import families_chart
 from planner.ui.charts.base import draw_chart, draw_choosable_chart
@@ -63,23 +55,23 @@ def draw_without() -> None:
 
 def draw_record(engine: str, card: Accelerator | None) -> None:
     with st.spinner(plain("accuracy.working")):
-        found = record()
+        found, fixed = record(), tables(language())
     headline(found)
     st.subheader(t("accuracy.yours_title"), anchor="yours")
     chosen = yours(engine, card)
     st.subheader(t("accuracy.scatter_title"), anchor="scatter")
     charts(found, chosen)
     st.subheader(t("accuracy.families_title"), anchor="families")
-    families(found)
+    families(found, fixed)
     st.subheader(t("accuracy.worst_title"), anchor="worst")
-    stack(h("accuracy.worst_about"), worst_table(found))
+    stack(h("accuracy.worst_about"), fixed.worst)
     st.subheader(t("memory_accuracy.worst_title"), anchor="worst-memory")
-    stack(h("accuracy.worst_memory_about"), worst_memory_table())
+    stack(h("accuracy.worst_memory_about"), fixed.worst_memory)
     st.subheader(t("accuracy.more_title"), anchor="more")
     with st.expander(t("accuracy.left_out_title"), key="accuracy-left-out"):
-        stack(h("accuracy.left_out_about"), left_out_table(found))
+        stack(h("accuracy.left_out_about"), fixed.left_out)
     with st.expander(t("accuracy.sources_title"), key="accuracy-sources"):
-        stack(h("accuracy.sources_about"), sources_table(found))
+        stack(h("accuracy.sources_about"), fixed.sources)
 
 
 def stack(about: str, *parts: str, whole: bool = False) -> None:
@@ -155,7 +147,7 @@ def _named(found: Record, names: list[str], figure: str) -> str:
 # --- What is known of the scenario's engine and card -----------------------------------------------------------------
 
 
-def yours(engine: str, card: Accelerator | None) -> list[Compared]:
+def yours(engine: str, card: Accelerator | None) -> tuple[Compared, ...]:
     """An engine and a class of accelerators to look at, the scenario's at first, and the errors there.
 
     Returns:
@@ -199,9 +191,9 @@ def yours(engine: str, card: Accelerator | None) -> list[Compared]:
     if not chosen:
         says.append(h("accuracy.yours_none", **where))
         draw(f"<p>{' '.join(says)}</p>")
-        return list(record().points)
-    speed = [one for one in chosen if isinstance(one, Point)]
-    memory = [one for one in chosen if not isinstance(one, Point)]
+        return record().points
+    speed = tuple(one for one in chosen if isinstance(one, Point))
+    memory = tuple(one for one in chosen if not isinstance(one, Point))
     for kind, some in (("yours", speed), ("yours_memory", memory)):
         if some:
             one = errors_of(some)
@@ -215,7 +207,7 @@ def yours(engine: str, card: Accelerator | None) -> list[Compared]:
 # --- Charts ----------------------------------------------------------------------------------------------------------
 
 
-def charts(found: Record, chosen: list[Compared]) -> None:
+def charts(found: Record, chosen: tuple[Compared, ...]) -> None:
     """Predicted against measured for one family, and what it costs that something was never measured."""
     some = len(chosen) < len(found.points)
     counted = errors_by_family(chosen)
@@ -264,12 +256,12 @@ def _choice(name: str, options: Sequence[str], first: str, start: str) -> str:
 # --- Families --------------------------------------------------------------------------------------------------------
 
 
-def families(found: Record) -> None:
+def families(found: Record, fixed: Tables) -> None:
     """The errors of every family, and why a target is missed where one is."""
-    stack(h("accuracy.how_to_read"), speed_table(found), _missed(found.speed), whole=True)
+    stack(h("accuracy.how_to_read"), fixed.speed, _missed(found.speed), whole=True)
     st.subheader(t("memory_accuracy.title"), anchor="memory")
     about = f"{h('memory_accuracy.introduction')} {h('memory_accuracy.how_to_read')}"
-    stack(about, memory_table(found), _missed(found.memory), whole=True)
+    stack(about, fixed.memory, _missed(found.memory), whole=True)
     draw(f'<p class="hr-about">{h("memory_accuracy.missing")}</p>')
 
 
