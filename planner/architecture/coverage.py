@@ -225,7 +225,6 @@ MIXES_STREAMS = {"deepseek_v4": 4}
 # Tokens put before the text.
 PROMPT_TOKENS = {"cpmant": 32}
 FLOPS_OTHERWISE = {
-    "diffllama": "values_of_twice_the_width",
     "electra": "head_of_another_width",
     "florence2": "its_encoder_reads_them",
     "gemma3n_text": "unused_projections_and_mixed_streams",

@@ -40,7 +40,6 @@ REASONS = {
     "unsupported_architecture": "no adapter describes it: it's refused by name",
     "unused_projections_and_mixed_streams": "projections that aren't used are passed over, and streams are mixed by a "
     "matrix product",
-    "values_of_twice_the_width": "each map of scores multiplies the values of two heads",
 }
 INTRODUCTION = """\
 # Model types against transformers

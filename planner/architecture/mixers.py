@@ -77,6 +77,7 @@ class Attention:
         chunked: the window is a fixed chunk, not a sliding one.
         caches: False where it reads another layer's cache, or where nothing is kept (an encoder).
         causal: False for an encoder.
+        passes: attentions over the same cache: differential attention weighs one half of its values after the other.
     """
 
     heads: int
@@ -87,6 +88,7 @@ class Attention:
     chunked: bool = False
     caches: bool = True
     causal: bool = True
+    passes: int = 1
 
     @property
     def kind(self) -> str:
@@ -111,7 +113,7 @@ class Attention:
 
     @property
     def scores(self) -> tuple[Score, ...]:
-        flops = 2.0 * self.heads * (self.key_dim + self.value_dim)
+        flops = 2.0 * self.passes * self.heads * (self.key_dim + self.value_dim)
         return (Score(flops, flops, self.window, causal=self.causal),)
 
     @property

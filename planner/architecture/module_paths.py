@@ -71,6 +71,7 @@ _LEAVES: dict[str, tuple[str, ...]] = {
     "query_key": ("in_proj_qkv", "in_proj_qkvz"),
     "value_and_gate": ("in_proj_qkv", "in_proj_z", "in_proj_qkvz"),
     "query_key_value": ("in_proj_qkv", "qkv_proj", "q_proj", "k_proj", "v_proj"),
+    "joint_projections": ("e_proj", "h_proj"),
     "rates": ("in_proj_ba", "in_proj_a", "in_proj_b", "b_proj"),
 }
 _CONTAINERS: dict[Part, tuple[str, ...]] = {

@@ -17,6 +17,9 @@ Section = Mapping[str, Any]
 # own class in most families, and listed by name in the others.
 LINEAR_PARTS = frozenset(Part) - {Part.ROUTER, Part.MTP, Part.NORM}
 
+# DeepSeek's compressors and the weights of its indexer's heads, which no list mentions and no checkpoint has in FP8.
+_NEVER_FP8 = ("compressor", "weights_proj")
+
 Rule = tuple[ModulePatterns | None, Encoding]
 """Where an encoding applies: the weights that patterns mean, or (None) all that the recipe may quantise."""
 
@@ -122,7 +125,8 @@ def _fp8(config: Section) -> Recipe:
         experts = _encoding("mxfp4")
     # Beside 4-bit experts, the list under `ignore` speaks of those only.
     keys = ("modules_to_not_convert", "ignored_layers", *(() if experts else ("ignore",)))
-    return Recipe(((None, encoding),), _parts("fp8-block"), _patterns(config, *keys), experts)
+    ignored = _patterns({**config, "always": _NEVER_FP8}, "always", *keys)
+    return Recipe(((None, encoding),), _parts("fp8-block"), ignored, experts)
 
 
 def _fbgemm(config: Section) -> Recipe:

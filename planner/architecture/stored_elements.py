@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from planner.architecture.completions import completions
 from planner.architecture.keys import Keys
-from planner.architecture.mixers import LatentAttention
+from planner.architecture.mixers import LatentAttention, Recurrence
+from planner.architecture.module_paths import original_part
 from planner.architecture.quantization import CheckpointScheme, checkpoint_scheme
+from planner.architecture.quantization_methods import LINEAR_PARTS
 from planner.architecture.resolve import architecture_from_config, architecture_of
 from planner.architecture.spec import Architecture, Part, Shape, Tower, Weight
 from planner.architecture.totals import parameters
@@ -24,7 +27,7 @@ from planner.catalog.encodings import Encoding
 from planner.catalog.search import read_index
 from planner.errors import PlannerError
 
-MOST_CAUSES = 6
+MOST_CAUSES = 7
 # Families whose published checkpoints keep the causal mask of each layer, context² elements.
 _KEEP_MASKS = frozenset({"gpt2", "gpt_neo", "gpt_neox", "gptj", "codegen"})
 _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
@@ -72,9 +75,29 @@ def explain(architecture: Architecture, config: Mapping[str, Any], stated: int) 
     found = causes(architecture, config)
     chosen = _sum_to(found, difference)
     if chosen is None:
+        chosen = _completed(architecture, config, stated)
+    if chosen is None:
         chosen = _nearest(found, difference)
     rest = difference - sum(cause.elements for cause in chosen)
     return Explanation(own, difference, chosen, rest)
+
+
+def _completed(
+    architecture: Architecture, config: Mapping[str, Any], stated: int
+) -> tuple[Cause, ...] | None:
+    """Causes after all where the configuration lacks keys, or states others, than the catalogue's of its shape."""
+    own = parameters(architecture)
+    for other in completions(architecture, config):
+        try:
+            whole = architecture_from_config(other)
+            found = causes(whole, other)
+        except PlannerError:
+            continue
+        added = parameters(whole) - own
+        chosen = _sum_to(found, stated - own - added)
+        if chosen is not None:
+            return (*((Cause("keys_of_the_catalogue", added),) if added else ()), *chosen)
+    return None
 
 
 def _sum_to(found: tuple[Cause, ...], difference: int) -> tuple[Cause, ...] | None:
@@ -192,7 +215,35 @@ def _buffers(architecture: Architecture, config: Mapping[str, Any]) -> dict[str,
     if positions:
         made["position_ids"] = positions[0]
     made["rotary_frequencies"] = layers * _rotary_pairs(architecture, config)
+    made["sinks_of_other_layers"] = _sinks_of_other_layers(architecture)
+    made["padded_decays"] = _padded_decays(architecture)
     return made
+
+
+def _padded_decays(architecture: Architecture) -> int:
+    """What Kimi-K3's files add to each delta layer's decays: zeros from the number of heads up to the head size.
+
+    References:
+        TensorRT-LLM, modeling_kimi_linear.py: "[96] -> [128]".
+    """
+    padding = 0
+    for kind, count in architecture.kind_counts:
+        if any(
+            isinstance(mixer, Recurrence) and mixer.name == "kimi_delta" for mixer in kind.mixers
+        ):
+            sizes = {weight.name: weight.elements for weight in kind.weights}
+            padding += count * max(0, sizes["gated_norm"] - sizes["decay"])
+    return padding
+
+
+def _sinks_of_other_layers(architecture: Architecture) -> int:
+    """Sinks that layers would have which have none, in a model where others do."""
+    with_sinks = [
+        next((weight.elements for weight in kind.weights if weight.name == "sinks"), 0)
+        for kind in architecture.layer_kinds
+    ]
+    most = max(with_sinks, default=0)
+    return sum(most for index in architecture.layer_order if not with_sinks[index])
 
 
 def _rotary_pairs(architecture: Architecture, config: Mapping[str, Any]) -> int:
@@ -250,7 +301,7 @@ def _storage(architecture: Architecture) -> dict[str, int]:
     """What a quantised checkpoint's formats add and take away."""
     scheme = checkpoint_scheme(architecture)
     if scheme is None:
-        return {}
+        return _unmentioned_scales(architecture)
     made: dict[str, int] = {}
 
     def add(code: str, elements: float, mtp: bool) -> None:
@@ -269,6 +320,8 @@ def _storage(architecture: Architecture) -> dict[str, int]:
             _add_bitsandbytes(add, scales, copies, encoding, mtp)
             continue
         add(f"{id_}_scales", scales, mtp)
+        if weight.part is not Part.EXPERTS and not mtp:
+            made["only_experts_have_scales"] = made.get("only_experts_have_scales", 0) - scales
         if id_ == "w4a16" and encoding.group_columns:
             add("a_scale_a_row_instead", copies * rows, mtp)
         if encoding.tensor_bits:
@@ -279,6 +332,29 @@ def _storage(architecture: Architecture) -> dict[str, int]:
     if scheme.kv_scheme:
         made["cache_scales"] = 2 * architecture.layers
     return made
+
+
+def _unmentioned_scales(architecture: Architecture) -> dict[str, int]:
+    """A scale for each row of every linear module in the layers, of a format that the configuration leaves out."""
+
+    def rows(weights: Iterable[Weight]) -> int:
+        return sum(
+            weight.copies * weight.rows
+            for weight in weights
+            if weight.shape is Shape.LINEAR
+            and weight.dtype is None
+            and original_part(weight) in LINEAR_PARTS
+            and weight.name != "joint_projection"
+        )
+
+    return {
+        "row_scales_not_in_config": sum(
+            count * rows(kind.weights) for kind, count in architecture.kind_counts
+        ),
+        "mtp_row_scales_not_in_config": rows(
+            weight for weight in architecture.mtp if weight.name not in ("embedding", "head")
+        ),
+    }
 
 
 def _add_bitsandbytes(add: Any, scales: int, copies: int, encoding: Encoding, mtp: bool) -> None:

@@ -54,7 +54,6 @@ OTHER_PARAMETERS = {
 }
 OTHER_CACHE = {"florence2", "openai-gpt", "xmod"}
 OTHER_FLOPS = {
-    "diffllama",
     "electra",
     "florence2",
     "gemma3n_text",

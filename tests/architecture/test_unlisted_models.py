@@ -76,6 +76,17 @@ def test_k_exaone_has_transformers_count_and_the_vendors_figures() -> None:
     assert active_parameters(model) == pytest.approx(23e9, rel=0.03)
 
 
+def test_k_exaones_predicting_layer_is_dense_and_counted_apart() -> None:
+    """The model card says 0.52 billion; vLLM's and SGLang's code builds a dense layer, a projection and three norms."""
+    model = architecture_from_config({**K_EXAONE, "num_nextn_predict_layers": 1})
+    attention = 2 * 6144 * 64 * 128 + 2 * 6144 * 8 * 128 + 2 * 128
+    layer = attention + 3 * 6144 * 18432 + 2 * 6144
+    added = parameters(model, mtp=True) - parameters(model)
+    assert added == layer + 2 * 6144 * 6144 + 3 * 6144
+    assert added == pytest.approx(0.52e9, rel=0.02)
+    assert parameters(model) == parameters(architecture_from_config(K_EXAONE))
+
+
 def test_k_exaone_keeps_three_of_four_layers_to_their_window() -> None:
     layout = cache_layout(architecture_from_config(K_EXAONE), 2.0, 2.0, 2.0)
     each = 2 * 8 * 128 * 2
@@ -124,7 +135,9 @@ DESCRIBED = [
 @pytest.mark.parametrize(("task", "model_type"), DESCRIBED)
 def test_every_model_type_has_an_estimate(task: str, model_type: str) -> None:
     config = WITNESSES[task][model_type]["config"]
-    answer = evaluate(Scenario.parse({"model": model_type, "config": config, "gpu": "b200"}))
+    answer = evaluate(
+        Scenario.parse({"model": model_type, "config": config, "gpu": "b200", "dtype": "bf16"})
+    )
     own = 2 * parameters(architecture_from_config(config))
     # Routers' corrections and norms of some types are in FP32.
     assert answer.memory.weights_bytes.mid == pytest.approx(own, rel=0.02)

@@ -292,7 +292,7 @@ def _mtp(keys: Keys, sizes: _Sizes, rates: dict[str, int], vocabulary: int) -> W
     weights = (
         *layer,
         *linear(
-            "joint_projection", Part.MTP, sizes.hidden, sizes.hidden, copies=2, shard=Shard.NONE
+            "joint_projections", Part.MTP, sizes.hidden, sizes.hidden, copies=2, shard=Shard.NONE
         ),
         *norm("mtp_norm", sizes.hidden, copies=3),
         *_hyper_head(sizes),

@@ -21,6 +21,7 @@ from planner.architecture.blocks import (
     Weights,
     gated_mlp,
     grouped_query_attention,
+    head,
     linear,
     norm,
     plain_mlp,
@@ -52,7 +53,7 @@ class Mtp:
         names: keys for their number.
         default: the number where no key says.
         norms: norms of the hidden size beside the layer's own (of the embedding, of the hidden state, before the head).
-        stores_tables: whether each layer holds its own copy of the embedding and the head.
+        stores_tables: whether each layer holds its own copy of the embedding and the head; stores_head: of the head.
         sparse: whether its layer has experts where the model has.
     """
 
@@ -60,6 +61,7 @@ class Mtp:
     default: int = 0
     norms: int = 3
     stores_tables: bool = True
+    stores_head: bool = False
     sparse: bool = True
 
 
@@ -87,6 +89,7 @@ class Traits:
         embedding_norm: a norm after the embedding.
         windows: the rule for sliding windows.
         mixture: the experts, or None for a dense model.
+        passes: attentions over the same cache in one layer.
         mtp: next-token-prediction layers, or None where the family has none.
         base_has_head: checkpoints named after the base model are language models all the same.
         extra: further weights of every layer, from the sizes and the intermediate width.
@@ -118,6 +121,7 @@ class Traits:
     positions_offset: int = 0
     embedding_norm: bool = False
     windows: WindowRule = no_windows
+    passes: int = 1
     mixture: Mixture | None = None
     mtp: Mtp | None = None
     base_has_head: bool = False
@@ -229,7 +233,14 @@ def architecture(keys: Keys, traits: Traits) -> Architecture:
 
     @cache
     def kind(is_sparse: bool, window: int | None) -> LayerKind:
-        mixer = Attention(sizes.heads, sizes.kv_heads, sizes.head_dim, sizes.head_dim, window)
+        mixer = Attention(
+            sizes.heads,
+            sizes.kv_heads,
+            sizes.head_dim,
+            sizes.head_dim,
+            window,
+            passes=traits.passes,
+        )
         return replace(kind_without_mixer(is_sparse), mixers=(mixer,))
 
     sparse = (
@@ -288,6 +299,8 @@ def mtp_weights(keys: Keys, mtp: Mtp, hidden: int, vocabulary: int, layer: Weigh
     )
     if mtp.stores_tables:
         weights += outer_weights(hidden, vocabulary, tied=False, final_norm="none")
+    elif mtp.stores_head:
+        weights += head(vocabulary, hidden)
     return with_part(weights, Part.MTP) * count
 
 

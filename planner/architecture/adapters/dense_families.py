@@ -86,7 +86,12 @@ FAMILIES: dict[str, Traits] = {
         gated=False,
     ),
     "diffllama": Traits(
-        kv_heads=None, max_positions=2048, qkv_bias=BIAS, output_bias=BIAS, extra=_lambdas
+        kv_heads=None,
+        max_positions=2048,
+        qkv_bias=BIAS,
+        output_bias=BIAS,
+        passes=2,
+        extra=_lambdas,
     ),
     "emu3_text_model": Traits(
         kv_heads=8, max_positions=9216, qkv_bias=BIAS, output_bias=BIAS, mlp_bias=MLP_BIAS

@@ -209,6 +209,7 @@ FAMILIES: dict[str, Traits] = {
             correction="buffer",
             layers=mixtures.by_mlp_layer_type(mixtures.after_first_dense(1)),
         ),
+        mtp=Mtp(stores_tables=False, sparse=False),
     ),
     "afmoe": Traits(
         head_dim=128,

@@ -6,6 +6,7 @@ Defaults are those of each model type's configuration class in transformers 5.24
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from planner.architecture.adapters import mixtures, windows
 from planner.architecture.adapters.common import (
@@ -124,7 +125,7 @@ def step3p7(keys: Keys) -> Architecture:
         gated_per_head,
         positions=128000,
         mlp_bias=("mlp_bias", False),
-        mtp=Mtp(sparse=False, stores_tables=False),
+        mtp=Mtp(sparse=False, stores_tables=False, stores_head=True),
     )
 
 
@@ -258,43 +259,42 @@ def _build(
     """Layers by geometry and sparsity; `gated_per_head` None means no gate on the attention's result."""
     hidden = keys.integer("hidden_size")
     bias = keys.flag("attention_bias", default=False)
-    width = 0 if all(sparse) else keys.integer(dense_width)
+    width = 0 if all(sparse) and mtp is None else keys.integer(dense_width)
     experts = mixture.read(keys) if any(sparse) else None
-    kinds: dict[tuple[_Geometry, bool], LayerKind] = {}
-    order = []
-    for pair in zip(geometry, sparse, strict=True):
-        if pair not in kinds:
-            shape, is_sparse = pair
-            gate = 0
-            if gated_per_head is not None:
-                gate = shape.heads * (1 if gated_per_head else shape.value_dim)
-            weights = grouped_query_attention(
-                hidden,
-                shape.heads,
-                shape.kv_heads,
-                shape.key_dim,
-                value_dim=shape.value_dim,
-                query_bias=bias,
-                kv_bias=bias,
-                output_bias=bias and output_bias,
-                output_gate=gate,
-                sinks=shape.sinks,
-            )
-            if qk_norm:
-                weights += query_key_norms("head", shape.heads, shape.kv_heads, shape.key_dim)
-            weights += norm("norm", hidden, copies=2)
-            if is_sparse and experts:
-                kinds[pair] = _sparse(keys, shape, weights, mixture, hidden, experts)
-            else:
-                kinds[pair] = LayerKind(
-                    (shape.mixer(),),
-                    (*weights, *gated_mlp(hidden, width, bias=flag(keys, mlp_bias))),
-                    feed_forward_width=width,
-                )
-        order.append(kinds[pair])
+
+    @cache
+    def kind(shape: _Geometry, is_sparse: bool) -> LayerKind:
+        gate = 0
+        if gated_per_head is not None:
+            gate = shape.heads * (1 if gated_per_head else shape.value_dim)
+        weights = grouped_query_attention(
+            hidden,
+            shape.heads,
+            shape.kv_heads,
+            shape.key_dim,
+            value_dim=shape.value_dim,
+            query_bias=bias,
+            kv_bias=bias,
+            output_bias=bias and output_bias,
+            output_gate=gate,
+            sinks=shape.sinks,
+        )
+        if qk_norm:
+            weights += query_key_norms("head", shape.heads, shape.kv_heads, shape.key_dim)
+        weights += norm("norm", hidden, copies=2)
+        if is_sparse and experts:
+            return _sparse(keys, shape, weights, mixture, hidden, experts)
+        return LayerKind(
+            (shape.mixer(),),
+            (*weights, *gated_mlp(hidden, width, bias=flag(keys, mlp_bias))),
+            feed_forward_width=width,
+        )
+
+    order = [kind(*pair) for pair in zip(geometry, sparse, strict=True)]
     vocabulary = keys.integer("vocab_size")
     tied = keys.flag("tie_word_embeddings", default=False)
-    last = order[-1] if mtp is None or mtp.sparse else order[0]
+    # Next-token-prediction layers are windowed where any layer is, and dense.
+    predicting = next((shape for shape in geometry if shape.window), geometry[0])
     return assemble(
         keys,
         order,
@@ -303,7 +303,11 @@ def _build(
         vocabulary=vocabulary,
         tied=tied,
         max_context_tokens=max_context_of(keys, default=positions),
-        mtp=mtp_weights(keys, mtp, hidden, vocabulary, last.weights) if mtp else (),
+        mtp=(
+            mtp_weights(keys, mtp, hidden, vocabulary, kind(predicting, False).weights)
+            if mtp
+            else ()
+        ),
     )
 
 
