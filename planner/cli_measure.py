@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.cli_output import print_json
-from planner.cli_readers import add_log, run_log
+from planner.cli_readers import add_import, add_log, run_import, run_log
 from planner.ui.locale import LANGUAGES
 
 Run = Callable[[argparse.Namespace, str], int]
@@ -37,6 +37,9 @@ class SubVerb:
 SUB_VERBS: tuple[SubVerb, ...] = (
     SubVerb(
         "log", "An engine's start-up log, line by line against the prediction.", add_log, run_log
+    ),
+    SubVerb(
+        "import", "Results of another benchmark tool as a measurement.", add_import, run_import
     ),
 )
 

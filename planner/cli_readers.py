@@ -1,4 +1,4 @@
-"""The verb `measure log FILE`: an engine's start-up log against what is predicted."""
+"""The verbs `measure log FILE` and `measure import FILE`: what other programs wrote against what is predicted."""
 
 from __future__ import annotations
 
@@ -33,6 +33,45 @@ def run_log(arguments: argparse.Namespace, language: str) -> int:
         print_json(comparison_json(reading, found, language))
     else:
         print(comparison_text(reading, found, language))
+    return 0
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """The flags of `measure import`: the file, and whatever it doesn't state."""
+    parser.add_argument(
+        "file",
+        help="results of vllm bench, SGLang's bench_serving, GuideLLM, AIPerf, GenAI-Perf or llama-bench; - for "
+        "standard input",
+    )
+    add_scenario_flags(parser, required=False)
+    parser.add_argument(
+        "--name", default=None, help="what the measurement is called (default: the file's name)"
+    )
+    parser.add_argument(
+        "--date", default=None, help="when it ran, as YYYY-MM-DD (default: the file's, else today)"
+    )
+    parser.add_argument(
+        "-o", "--output", default=None, help="measurement to write, as measure does"
+    )
+
+
+def run_import(arguments: argparse.Namespace, language: str) -> int:
+    """`measure import`: another tool's results as a measurement, with the calibration that they give."""
+    from planner.cli_output import print_json
+    from planner.measure.own_fit import calibrated
+    from planner.measure.readers import complete, recognise
+    from planner.measure.record import record_text
+    from planner.readings_report import import_text
+
+    reading = recognise(read_file(arguments.file))
+    given = _given(arguments, language) | {"name": arguments.name, "date": arguments.date}
+    record = calibrated(complete(reading, given, "" if arguments.file == "-" else arguments.file))
+    if arguments.output is not None:
+        Path(arguments.output).write_text(record_text(record), encoding="utf-8")
+    if arguments.json:
+        print_json(record.model_dump(mode="json"))
+    else:
+        print(import_text(reading, record, arguments.output, language))
     return 0
 
 

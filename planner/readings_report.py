@@ -1,12 +1,14 @@
-"""What other programs wrote, as text and data: a log against its prediction."""
+"""What other programs wrote, as text and data: a log against its prediction, imported results against theirs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from planner.catalog.engine_profiles import engine
-from planner.measure.readers import LogComparison, LogReading, LogRow
-from planner.ui.locale import say_note, text
+from planner.measure.comparison import Compared, compare_record
+from planner.measure.readers import LogComparison, LogReading, LogRow, ResultsReading, row_notes
+from planner.measure.record import Record
+from planner.ui.locale import say_error, say_note, text
 from planner.ui.locale.numbers import format_value
 
 
@@ -33,11 +35,7 @@ def comparison_text(reading: LogReading, found: LogComparison, language: str) ->
     ]
     header = [text(f"log.column.{name}", language) for name in ("figure", "printed", "predicted")]
     header += [text("log.column.range", language), text("log.column.error", language)]
-    table = [header, *(_cells(row, language) for row in found.rows)]
-    widths = [max(len(line[at]) for line in table) for at in range(len(header))]
-    for line in table:
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        lines.append("  ".join(padded).rstrip())
+    lines += _table([header, *(_cells(row, language) for row in found.rows)])
     if not found.rows:
         lines.append(text("log.nothing", language))
     if found.assumed:
@@ -46,6 +44,60 @@ def comparison_text(reading: LogReading, found: LogComparison, language: str) ->
     if found.notes:
         lines += ["", *(f"- {say_note(note, language)}" for note in found.notes)]
     return "\n".join(lines)
+
+
+def _table(cells: list[list[str]]) -> list[str]:
+    """Lines of a table whose columns are as wide as what stands in them."""
+    widths = [max(len(line[at]) for line in cells) for at in range(len(cells[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    ]
+
+
+def import_text(reading: ResultsReading, record: Record, written: str | None, language: str) -> str:
+    """What was imported: measured against predicted, before and after the calibration, and what to know about it.
+
+    Args:
+        written: file that the record was written to, or None.
+    """
+    count = sum(row.role == "fit" and not row.noisy for row in record.rows)
+    lines = [
+        text(
+            "import.read",
+            language,
+            rows=len(record.rows),
+            tool=text(f"import.tool.{reading.tool}", language),
+            accelerator=record.accelerator,
+            count=count,
+        ),
+        "",
+    ]
+    found = compare_record(record)
+    columns = ("row", "figure", "measured", "predicted", "before", "after")
+    header = [text(f"import.column.{name}", language) for name in columns]
+    lines += _table([header, *(_compared(one, language) for one in found.figures)])
+    lines += [f"{row}: {say_error(error, language)}" for row, error in found.refused]
+    notes = [*reading.notes, *row_notes(record.rows)]
+    lines += ["", *(f"- {say_note(note, language)}" for note in notes)]
+    key = "import.without_calibration" if record.calibration is None else "import.calibrated"
+    lines += ["", text(key, language)]
+    if written is not None:
+        lines.append(text("import.written", language, file=written))
+    return "\n".join(lines)
+
+
+def _compared(one: Compared, language: str) -> list[str]:
+    kind = "rate" if one.quantity.endswith("_per_s") else "time"
+    after = one.after_error_fraction
+    return [
+        one.row if one.role == "fit" and not one.noisy else f"({one.row})",
+        text(f"figure.{one.quantity}", language),
+        format_value(one.measured.median, kind, language),
+        format_value(one.before.mid, kind, language),
+        _signed(one.before_error_fraction, language),
+        "" if after is None else _signed(after, language),
+    ]
 
 
 def _cells(row: LogRow, language: str) -> list[str]:

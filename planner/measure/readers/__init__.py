@@ -9,10 +9,27 @@ from __future__ import annotations
 from planner.errors import InvalidInput
 from planner.measure.readers import llama_cpp_log, sglang_log, vllm_log
 from planner.measure.readers.compare_log import LogComparison, LogRow, compare_log
+from planner.measure.readers.complete import complete, missing_fields, read_results
 from planner.measure.readers.log_reading import LogFigure, LogReading
+from planner.measure.readers.recognise import recognise
+from planner.measure.readers.results import ResultRow, ResultsReading, row_notes
 from planner.measure.readers.untrusted import lines_of, text_of
 
-__all__ = ["LogComparison", "LogFigure", "LogReading", "LogRow", "compare_log", "read_log"]
+__all__ = [
+    "LogComparison",
+    "LogFigure",
+    "LogReading",
+    "LogRow",
+    "ResultRow",
+    "ResultsReading",
+    "compare_log",
+    "complete",
+    "missing_fields",
+    "read_log",
+    "read_results",
+    "recognise",
+    "row_notes",
+]
 
 READERS = {
     "vllm": (vllm_log.MARKERS, vllm_log.read_vllm_log),

@@ -96,7 +96,7 @@ def _header(parts: LogParts, number: int, line: str) -> None:
     if layers is not None:
         every = number_after(line.partition("offloaded ")[2], "/", " layers")
         if every is not None and layers < every:
-            parts.note("log_partly_offloaded", layers=layers, every=every)
+            parts.state("gpu_layers", int(layers))
 
 
 def _format(parts: LogParts, printed: str) -> None:

@@ -19,6 +19,7 @@ MAX_LINE = (
 )
 MAX_NAME = 200
 MAX_MAGNITUDE = 1e18
+MIN_MAGNITUDE = 1e-12
 UNITS = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 # Engines that print "GB" or "MB" divide by powers of two all the same.
 UNITS |= {"KB": UNITS["KiB"], "MB": UNITS["MiB"], "GB": UNITS["GiB"]}
@@ -80,9 +81,9 @@ def finite(value: Any) -> float | None:
 
 
 def positive(value: Any) -> float | None:
-    """As `finite`, and above zero."""
+    """As `finite`, and above zero by more than a figure of ours can be."""
     number = finite(value)
-    return number if number is not None and number > 0.0 else None
+    return number if number is not None and number > MIN_MAGNITUDE else None
 
 
 def number_in(text: Any) -> float | None:

@@ -145,6 +145,18 @@ def test_llama_cpp_s_earlier_names_say_the_same() -> None:
     assert printed(reading)["weights_bytes_per_gpu"] == pytest.approx(7165.44 * MIB)
 
 
+def test_layers_on_the_host_are_stated() -> None:
+    text = log("llama-cpp-b6500.log").replace("offloaded 33/33", "offloaded 20/33")
+    reading = read_log(text)
+    assert reading.scenario["gpu_layers"] == 20
+    rows = {row.quantity: row for row in compare_log(reading).rows}
+    whole = {row.quantity: row for row in compare_log(read_log(log("llama-cpp-b6500.log"))).rows}
+    on_card, all_on_card = (one["weights_bytes_per_gpu"].predicted for one in (rows, whole))
+    assert on_card is not None
+    assert all_on_card is not None
+    assert on_card.mid < 0.75 * all_on_card.mid
+
+
 def test_windowed_and_full_layers_add_up_once() -> None:
     line = "llama_kv_cache: size = {} MiB ({} cells,  12 layers,  1/1 seqs), K (f16): {} MiB\n"
     full, window = line.format(3072.00, 131072, 1536.00), line.format(18.00, 768, 9.00)

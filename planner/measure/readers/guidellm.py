@@ -1,0 +1,142 @@
+"""Reports of GuideLLM, 0.2 to 0.7: one JSON document with a benchmark for each load.
+
+Its "inter_token_latency_ms" is a request's mean time per token after the first, our TPOT; its
+"time_per_output_token_ms" counts the first token in, and is left out. Latencies of requests are in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.errors import Note
+from planner.measure.readers.results import (
+    Load,
+    ResultRow,
+    ResultsReading,
+    Stat,
+    capped,
+    serving_rows,
+    stat,
+)
+from planner.measure.readers.untrusted import (
+    finite,
+    inside,
+    known_model,
+    name_in,
+    positive,
+    whole,
+)
+from planner.measure.record import RecordQuantity
+
+KNOWN_REPORTS = (1, 2)  # versions of the report's form
+MS = 1e-3
+TIMES: dict[RecordQuantity, tuple[str, float]] = {
+    "tpot_s": ("inter_token_latency_ms", MS),
+    "ttft_s": ("time_to_first_token_ms", MS),
+    "e2e_s": ("request_latency", 1.0),
+}
+RATES: dict[RecordQuantity, str] = {
+    "output_tokens_per_s": "output_tokens_per_second",
+    "total_tokens_per_s": "tokens_per_second",
+}
+MODEL_PLACES = (("args", "model"), ("args", "backend_kwargs", "model"), ("args", "processor"))
+OWN_MODEL_PLACES = (("config", "backend", "model"), ("worker", "backend_model"))
+
+
+def is_guidellm(data: Mapping[str, Any]) -> bool:
+    """A report of GuideLLM's."""
+    benchmarks = data.get("benchmarks")
+    return (
+        isinstance(benchmarks, list)
+        and bool(benchmarks)
+        and all(isinstance(inside(one, "metrics"), Mapping) for one in benchmarks)
+    )
+
+
+def read_guidellm(data: Mapping[str, Any]) -> ResultsReading:
+    """The reading of a report."""
+    rows: list[ResultRow] = []
+    printed = next(filter(None, (name_in(inside(data, *at)) for at in MODEL_PLACES)), "")
+    for one in data["benchmarks"]:
+        rows += _rows(one)
+        for at in OWN_MODEL_PLACES:
+            printed = printed or name_in(inside(one, *at)) or ""
+    notes = []
+    form = inside(data, "metadata", "version")
+    if form is not None and form not in KNOWN_REPORTS:
+        given = str(form)[:20]
+        notes.append(Note("results_version_unread", {"tool": "GuideLLM", "given": given}))
+    model = known_model(printed)
+    return ResultsReading(
+        tool="guidellm",
+        version=name_in(inside(data, "metadata", "guidellm_version")),
+        rows=capped(rows),
+        known={} if model is None else {"model": model},
+        printed_model=printed,
+        notes=tuple(notes),
+    )
+
+
+def _rows(benchmark: Mapping[str, Any]) -> list[ResultRow]:
+    metrics = benchmark["metrics"]
+    totals = inside(metrics, "request_totals")
+    completed = whole(positive(inside(totals, "successful")))
+    completed = completed or whole(positive(_of(metrics, "request_latency", "count")))
+    if completed is None:
+        return []
+    measured: dict[RecordQuantity, Stat] = {}
+    for quantity, (name, scale) in TIMES.items():
+        found = stat(
+            repeats=completed,
+            scale=scale,
+            median=_of(metrics, name, "median"),
+            mean=_of(metrics, name, "mean"),
+            deviation=_of(metrics, name, "std_dev"),
+            p10=_of(metrics, name, "percentiles", "p10"),
+            p90=_of(metrics, name, "percentiles", "p90"),
+        )
+        if found is not None:
+            measured[quantity] = found
+    for quantity, name in RATES.items():
+        # The distribution is over moments of the run; its mean is tokens over time.
+        found = stat(repeats=1, total=_of(metrics, name, "mean"))
+        if found is not None:
+            measured[quantity] = found
+    kind, in_flight = _strategy(benchmark)
+    failed = finite(inside(totals, "errored"))
+    load = Load(
+        completed=completed,
+        failed=int(failed) if failed is not None and failed > 0 else 0,
+        sent=completed,
+        in_flight=None if kind == "throughput" else in_flight,
+        open_loop=kind not in ("concurrent", "synchronous", "throughput"),
+        input_tokens=_tokens(metrics, "prompt_token_count", "input"),
+        output_tokens=_tokens(metrics, "output_token_count", "output"),
+        request_throughput_per_s=positive(_of(metrics, "requests_per_second", "mean")),
+        e2e_s=positive(_of(metrics, "request_latency", "mean")),
+    )
+    return serving_rows(load, measured)
+
+
+def _strategy(benchmark: Mapping[str, Any]) -> tuple[str, int | None]:
+    """How requests were sent, and how many at once: where 0.4 and later say it, else where earlier ones do."""
+    for place in ("config", "args"):
+        strategy = inside(benchmark, place, "strategy")
+        kind = name_in(inside(strategy, "type_")) or name_in(inside(strategy, "kind"))
+        if kind is not None:
+            streams = whole(positive(inside(strategy, "streams")))
+            streams = streams or whole(positive(inside(strategy, "max_concurrency")))
+            return kind, 1 if kind == "synchronous" else streams
+    return "", None
+
+
+def _tokens(metrics: Mapping[str, Any], name: str, side: str) -> int | None:
+    """Mean tokens of successful requests; 0.6 and later keep them by modality."""
+    mean = positive(_of(metrics, name, "mean"))
+    mean = mean or positive(inside(metrics, "text", "tokens", side, "successful", "mean"))
+    return whole(mean)
+
+
+def _of(metrics: Mapping[str, Any], name: str, *keys: str) -> Any:
+    return inside(metrics, name, "successful", *keys)

@@ -1,0 +1,177 @@
+"""Exports of AIPerf and of GenAI-Perf before it, as JSON and as CSV.
+
+"Inter token latency" is a request's mean time per token after the first, our TPOT. A CSV holds a table of statistics
+and one of totals, whose names carry the unit in parentheses, and neither the model nor the load.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from typing import Any
+
+from planner.measure.readers.results import (
+    Load,
+    ResultRow,
+    ResultsReading,
+    Stat,
+    capped,
+    serving_rows,
+    stat,
+)
+from planner.measure.readers.untrusted import (
+    inside,
+    known_model,
+    name_in,
+    number_in,
+    positive,
+    whole,
+)
+from planner.measure.record import RecordQuantity
+
+SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "seconds": 1.0}
+TIMES: dict[RecordQuantity, str] = {
+    "tpot_s": "inter_token_latency",
+    "ttft_s": "time_to_first_token",
+    "e2e_s": "request_latency",
+}
+RATES: dict[RecordQuantity, str] = {
+    "output_tokens_per_s": "output_token_throughput",
+    "total_tokens_per_s": "total_token_throughput",
+}
+CSV_START = "Metric,"
+
+Table = Mapping[str, Mapping[str, Any]]
+
+
+def is_perf_export(data: Mapping[str, Any]) -> bool:
+    """An export of AIPerf or GenAI-Perf."""
+    return isinstance(inside(data, "request_latency"), Mapping) and "input_config" in data
+
+
+def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
+    """The reading of a JSON export."""
+    config = data.get("input_config")
+    version = name_in(data.get("aiperf_version"))
+    ours = version is not None or isinstance(inside(config, "loadgen"), Mapping)
+    table: dict[str, Mapping[str, Any]] = {
+        name: value for name, value in data.items() if isinstance(value, Mapping)
+    }
+    printed = _model(config)
+    model = known_model(printed)
+    in_flight, open_loop = _load(config)
+    measured = _figures(table)
+    latency, requests = measured.get("e2e_s"), _requests(table) or 0
+    load = Load(
+        completed=requests,
+        failed=_failed(table),
+        sent=requests,
+        in_flight=in_flight,
+        open_loop=open_loop,
+        input_tokens=_mean_tokens(table, "input"),
+        output_tokens=_mean_tokens(table, "output"),
+        request_throughput_per_s=positive(inside(table, "request_throughput", "avg")),
+        e2e_s=None if latency is None else latency.spread.median,
+    )
+    return ResultsReading(
+        tool="aiperf" if ours else "genai-perf",
+        version=version,
+        rows=capped(serving_rows(load, measured)),
+        known={} if model is None else {"model": model},
+        printed_model=printed,
+        date=name_in(data.get("end_time")),
+    )
+
+
+def read_perf_csv(text: str) -> ResultsReading:
+    """The reading of a CSV export; a last line that doesn't end may have been cut, and isn't read."""
+    table: dict[str, dict[str, Any]] = {}
+    header: list[str] = []
+    whole_lines = text[: text.rfind("\n") + 1].splitlines()
+    for cells in csv.reader(whole_lines):
+        if not cells:
+            continue
+        if cells[0] == "Metric":
+            header = cells
+            continue
+        if not header or header[:1] != ["Metric"] or "GPU" in header or len(cells) < 2:
+            header = []  # the GPU's own tables, whose figures aren't a request's
+            continue
+        name, _, unit = cells[0].rpartition(" (")
+        key = (name or cells[0]).lower().replace(" ", "_")
+        values = dict(zip(header[1:], map(number_in, cells[1:]), strict=False))
+        if "Value" in values:
+            values["avg"] = values.pop("Value")
+        table.setdefault(key, {**values, "unit": unit.removesuffix(")")})
+    tool = "aiperf" if "std" in text.partition("\n")[0] else "genai-perf"
+    sides = (("input_tokens", "input"), ("output_tokens", "output"))
+    lengths = {name: _mean_tokens(table, side) for name, side in sides}
+    workload = {name: tokens for name, tokens in lengths.items() if tokens is not None}
+    row = ResultRow(workload, "loop", "fit", _figures(table))
+    return ResultsReading(tool, None, capped([row]))
+
+
+def _figures(table: Table) -> dict[RecordQuantity, Stat]:
+    requests = _requests(table) or 1
+    measured: dict[RecordQuantity, Stat] = {}
+    for quantity, name in TIMES.items():
+        found = table.get(name, {})
+        scale = SECONDS.get(str(found.get("unit") or "ms"))
+        if scale is None:
+            continue
+        time = stat(
+            repeats=requests,
+            scale=scale,
+            median=found.get("p50"),
+            mean=found.get("avg"),
+            deviation=found.get("std"),
+            p10=found.get("p10"),
+            p90=found.get("p90"),
+        )
+        if time is not None:
+            measured[quantity] = time
+    for quantity, name in RATES.items():
+        rate = stat(repeats=1, total=inside(table, name, "avg"))
+        if rate is not None:
+            measured[quantity] = rate
+    return measured
+
+
+def _requests(table: Table) -> int | None:
+    return whole(positive(inside(table, "request_count", "avg")))
+
+
+def _mean_tokens(table: Table, side: str) -> int | None:
+    return whole(positive(inside(table, f"{side}_sequence_length", "avg")))
+
+
+def _failed(table: Table) -> int:
+    return whole(positive(inside(table, "error_request_count", "avg"))) or 0
+
+
+def _model(config: Any) -> str:
+    places = (
+        inside(config, "endpoint", "model_names"),
+        inside(config, "model_names"),
+        inside(config, "model"),
+    )
+    for found in places:
+        name = name_in(found[0] if isinstance(found, list) and found else found)
+        if name is not None:
+            return name
+    return ""
+
+
+def _load(config: Any) -> tuple[int | None, bool]:
+    """Requests at once, and whether they arrived at a rate, from where each of the tools keeps it."""
+    in_flight, rate = None, None
+    for place in (
+        inside(config, "loadgen"),
+        inside(config, "perf_analyzer", "stimulus"),
+        config,
+    ):
+        given = inside(place, "concurrency")
+        given = given[0] if isinstance(given, list) and given else given
+        in_flight = in_flight or whole(positive(given))
+        rate = rate or positive(inside(place, "request_rate"))
+    return in_flight, rate is not None

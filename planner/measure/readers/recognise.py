@@ -1,0 +1,118 @@
+"""Which tool wrote a file of results: told by what is in it, not by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from planner.errors import InvalidInput, Note
+from planner.measure.readers import guidellm, llama_bench, perf_exports, serving_results
+from planner.measure.readers.results import ResultsReading
+from planner.measure.readers.untrusted import MAX_LINE, json_of, text_of
+from planner.measure.record import MAX_ROWS
+
+Document = Mapping[str, Any]
+EXPECTED = (
+    "vllm bench serve, latency or throughput (JSON)",
+    "SGLang bench_serving (JSONL)",
+    "GuideLLM (JSON)",
+    "AIPerf or GenAI-Perf (JSON, CSV)",
+    "llama-bench (JSON, JSONL, CSV, Markdown)",
+)
+LIST_READERS: tuple[
+    tuple[Callable[[Document], bool], Callable[[Sequence[Document]], ResultsReading]], ...
+] = (
+    (serving_results.is_vllm_serve, serving_results.read_vllm_serve),
+    (serving_results.is_sglang_serve, serving_results.read_sglang_serve),
+    (serving_results.is_vllm_latency, serving_results.read_vllm_latency),
+    (serving_results.is_vllm_throughput, serving_results.read_vllm_throughput),
+    (llama_bench.is_llama_bench, llama_bench.read_llama_bench),
+)
+ONE_READERS: tuple[tuple[Callable[[Document], bool], Callable[[Document], ResultsReading]], ...] = (
+    (guidellm.is_guidellm, guidellm.read_guidellm),
+    (perf_exports.is_perf_export, perf_exports.read_perf_json),
+)
+LLAMA_BENCH_CSV = ("build_commit,", '"build_commit",')
+
+
+def recognise(data: bytes | str, field: str = "results") -> ResultsReading:
+    """Results of another tool, as read.
+
+    Raises:
+        InvalidInput: where it is too big, empty, cut short, of no tool that is read, or without a figure.
+    """
+    text = text_of(data, field)
+    start = text.lstrip()
+    if start[0] in "[{":
+        reading = _from_json(text, field)
+    elif start.startswith(LLAMA_BENCH_CSV) or ("build_number" in start.partition("\n")[0]):
+        reading = _from_tests(llama_bench.tests_of_csv(text), field)
+    elif start.startswith(perf_exports.CSV_START):
+        reading = perf_exports.read_perf_csv(start)
+    elif "| t/s" in " ".join(start[:MAX_LINE].split()):
+        reading = _from_tests(llama_bench.tests_of_markdown(text), field)
+    else:
+        raise _foreign(field)
+    if not reading.rows:
+        raise InvalidInput("results_without_figures", field=field, tool=reading.tool)
+    return reading
+
+
+def _from_tests(tests: Sequence[Document], field: str) -> ResultsReading:
+    tests = [test for test in tests if llama_bench.is_llama_bench(test)]
+    if not tests:
+        raise InvalidInput("results_without_figures", field=field, tool="llama-bench")
+    return llama_bench.read_llama_bench(tests[:MAX_ROWS])
+
+
+def _from_json(text: str, field: str) -> ResultsReading:
+    documents, cut = _documents(text, field)
+    if not documents:
+        raise _foreign(field)
+    first = documents[0]
+    for is_one, read_one in ONE_READERS:
+        if is_one(first):
+            return read_one(first)
+    for is_one, read in LIST_READERS:
+        if is_one(first):
+            mine = [one for one in documents if is_one(one)]
+            reading = read(mine[:MAX_ROWS])
+            left = len(documents) - len(mine) + cut
+            if not left:
+                return reading
+            note = Note("results_lines_left_out", {"left": left})
+            return replace(reading, notes=(*reading.notes, note))
+    raise _foreign(field)
+
+
+def _documents(text: str, field: str) -> tuple[list[Document], int]:
+    """The objects of a JSON document or of JSON lines, and how many lines weren't one."""
+    try:
+        data = json_of(text)
+    except ValueError:
+        data = None
+    if isinstance(data, dict):
+        return [data], 0
+    if isinstance(data, list):
+        return [one for one in data if isinstance(one, dict)], 0
+    found: list[Document] = []
+    broken = 0
+    for line in text.split("\n", MAX_ROWS)[:MAX_ROWS]:
+        if not line.strip():
+            continue
+        try:
+            one = json_of(line)
+        except ValueError:
+            one = None
+        if isinstance(one, dict):
+            found.append(one)
+        else:
+            broken += 1
+    if not found or broken > 1:
+        raise InvalidInput("results_not_json", field=field, expected="; ".join(EXPECTED))
+    return found, broken
+
+
+def _foreign(field: str) -> InvalidInput:
+    return InvalidInput("results_foreign", field=field, expected="; ".join(EXPECTED))

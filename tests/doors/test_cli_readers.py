@@ -1,0 +1,105 @@
+"""The verbs that read what other programs wrote: `measure log` and `measure import`."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from planner.cli import main
+from planner.measure.record import parse_record
+
+FIXTURES = Path(__file__).parents[1] / "measure" / "readers" / "fixtures"
+LOG = str(FIXTURES / "vllm-0.11.log")
+SWEEP = str(FIXTURES / "vllm-serve-sweep.jsonl")
+ON = ("--gpu", "h100", "--engine-version", "0.11.0", "--weights", "native", "--gpus", "1")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["measure", *arguments])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+@pytest.mark.parametrize(("language", "word"), [("en", "Predicted"), ("es", "Predicho")])
+def test_a_log_as_a_table(capsys: pytest.CaptureFixture[str], language: str, word: str) -> None:
+    code, out, _ = run(capsys, "log", LOG, "--gpu", "h100", "--lang", language)
+    assert code == 0
+    assert word in out
+    assert "15.3 GiB" in out or "15,3 GiB" in out
+
+
+def test_a_log_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "log", LOG, "--gpu", "h100", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert (answer["engine"], answer["version"], answer["assumed"]) == ("vllm", "0.11.0", [])
+    rows = {row["quantity"]: row for row in answer["rows"]}
+    weights = rows["weights_bytes_per_gpu"]
+    assert weights["printed"] == pytest.approx(15.2683 * 2**30)
+    assert weights["error_fraction"] == pytest.approx(
+        weights["predicted"]["mid"] / weights["printed"] - 1.0
+    )
+
+
+def test_a_log_from_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = Path(LOG).read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    code, out, _ = run(capsys, "log", "-", "--gpu", "h100")
+    assert code == 0
+    assert "Qwen/Qwen3-8B" in out
+
+
+def test_what_a_file_does_not_say_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, said = run(capsys, "log", LOG)
+    assert code == 1
+    assert "gpu" in said
+    code, out, _ = run(capsys, "import", SWEEP, "--gpu", "h100", "--json")
+    assert code == 1
+    assert json.loads(out)["error"]["values"]["missing"] == ["engine_version", "weights", "gpus"]
+
+
+def test_what_cannot_be_opened_or_read_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(capsys, "log", str(tmp_path / "none.log"))[0] == 1
+    (tmp_path / "foreign.json").write_text("{}")
+    code, _, said = run(capsys, "import", str(tmp_path / "foreign.json"), *ON)
+    assert code == 1
+    assert "GuideLLM" in said
+
+
+def test_an_import_is_a_measurement_with_its_calibration(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "measured.json"
+    code, out, _ = run(capsys, "import", SWEEP, *ON, "--date", "2026-11-30", "-o", str(target))
+    assert code == 0
+    assert str(target) in out
+    record = parse_record(target.read_bytes())
+    assert (record.name, record.date[:10], record.origin) == (
+        "vllm-serve-sweep",
+        "2026-11-30",
+        "imported",
+    )
+    assert record.calibration is not None
+    code, out, _ = run(capsys, "import", SWEEP, *ON, "--date", "2026-11-30", "--json")
+    assert parse_record(out) == record
+
+
+def test_its_calibration_is_used_by_estimate(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = str(tmp_path / "measured.json")
+    assert run(capsys, "import", SWEEP, *ON, "-o", target)[0] == 0
+    model = ["--model", "meta-llama/Llama-3.1-8B-Instruct", "--engine", "vllm", "--json"]
+    main(["estimate", *model, "--engine-version", "0.11.0", "--calibration", target])
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["speed"]["tpot_ms"]["basis"] == "calibrated"
+    # The runs took 8.6 ms a token alone; what is shipped says 7.4.
+    assert answer["speed"]["tpot_ms"]["mid"] == pytest.approx(8.6, rel=0.06)

@@ -1,0 +1,383 @@
+"""Results of other tools: what is read of each, the record that it becomes, and the calibration that it gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.errors import InvalidInput, UnknownItem
+from planner.measure.own_fit import calibrated
+from planner.measure.readers import (
+    ResultRow,
+    complete,
+    missing_fields,
+    read_results,
+    recognise,
+    row_notes,
+)
+from planner.measure.record import measurements_of, parse_record, record_text, scenario_of
+from planner.ui.locale import LANGUAGES, catalogue, say_note
+
+FIXTURES = Path(__file__).parent / "fixtures"
+RESULTS = sorted(path.name for path in FIXTURES.iterdir() if path.suffix != ".log")
+H100 = {"gpu": "h100-sxm-80gb", "engine_version": "0.11.0", "weights": "native", "gpus": 1}
+# What each file leaves open, and the user says.
+GIVEN: dict[str, dict[str, Any]] = {
+    "vllm-latency.json": {
+        **H100,
+        "model": "Qwen/Qwen3-8B",
+        "input_tokens": 32,
+        "output_tokens": 128,
+        "concurrency": 8,
+    },
+    "vllm-throughput.json": {
+        **H100,
+        "model": "Qwen/Qwen3-8B",
+        "input_tokens": 1024,
+        "output_tokens": 256,
+    },
+    "sglang-serving.jsonl": {"gpu": "h100", "weights": "native"},
+    "llama-bench.md": {"gpu": "rtx-4090", "model": "Qwen/Qwen2.5-7B-Instruct", "gpus": 1},
+    "aiperf.csv": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm", "concurrency": 16},
+    "genai-perf.csv": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm", "concurrency": 16},
+    "aiperf.json": {**H100, "engine": "vllm"},
+    "genai-perf.json": {**H100, "engine": "vllm"},
+    "guidellm-0.2.json": {**H100, "engine": "vllm"},
+    "guidellm-0.5.json": {**H100, "engine": "vllm"},
+    "llama-bench.csv": {},
+    "llama-bench.json": {},
+    "llama-bench.jsonl": {},
+}
+
+
+def data(name: str) -> bytes:
+    return (FIXTURES / name).read_bytes()
+
+
+def given_for(name: str) -> dict[str, Any]:
+    return GIVEN.get(name, H100)
+
+
+def middles(row: ResultRow) -> dict[str, float]:
+    return {quantity: stat.spread.median for quantity, stat in row.measured.items()}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_record_holds_what_was_read_and_survives_its_file(name: str) -> None:
+    reading = recognise(data(name))
+    assert missing_fields(reading, given_for(name)) == ()
+    record = read_results(data(name), name, given_for(name))
+    assert parse_record(record_text(record)) == record
+    assert (record.origin, record.name) == ("imported", Path(name).stem)
+    assert len(record.rows) == len(reading.rows)
+    assert len({row.id for row in record.rows}) == len(record.rows)
+    for one, row in zip(reading.rows, record.rows, strict=True):
+        for quantity, stat in one.measured.items():
+            assert row.measured[quantity] == stat.spread
+            assert any(note.endswith(f":{quantity}") for note in row.notes)
+        scenario = scenario_of(record, row)
+        assert scenario.gpu == record.accelerator
+        assert {"model", "engine", "engine_version", "weights"} <= row.scenario.keys()
+        for key, value in one.workload.items():
+            assert getattr(scenario, key) == value
+
+
+def test_vllm_bench_serve() -> None:
+    reading = recognise(data("vllm-serve.json"))
+    assert reading.tool == "vllm-bench-serve"
+    assert reading.date == "2025-11-30T14:15:00"
+    assert reading.known == {"engine": "vllm", "model": "meta-llama/Llama-3.1-8B-Instruct"}
+    assert missing_fields(reading, {}) == ("gpu", "engine_version", "weights", "gpus")
+    (row,) = reading.rows
+    assert row.workload == {"input_tokens": 1024, "output_tokens": 256, "concurrency": 16}
+    assert (row.arrivals, row.role, row.noisy) == ("loop", "fit", False)
+    assert middles(row) == {
+        "tpot_s": pytest.approx(0.0116),
+        "ttft_s": pytest.approx(0.170),
+        "itl_s": pytest.approx(0.0116),
+        "output_tokens_per_s": pytest.approx(1309.463),
+        "total_tokens_per_s": pytest.approx(6547.315),
+    }
+    tpot = row.measured["tpot_s"]
+    # Mean 11.716 ms and deviation 0.928 ms around a median of 11.6 ms.
+    assert tpot.spread.low == pytest.approx((11.716 - 1.2816 * 0.928) * 1e-3)
+    assert tpot.notes("tpot_s") == ["imported_median:tpot_s", "imported_range_deviation:tpot_s"]
+    assert tpot.spread.repeats == 160
+
+
+def test_a_detailed_file_s_lists_give_percentiles() -> None:
+    (row,) = recognise(data("vllm-serve-detailed.json")).rows
+    ttft = row.measured["ttft_s"]
+    assert ttft.ends == "p10_p90"
+    # 16 times from 34 ms up in steps of 0.8 ms: the 10th percentile lies 1.5 steps up.
+    assert ttft.spread.low == pytest.approx(0.034 + 1.5 * 0.0008)
+    assert ttft.spread.high == pytest.approx(0.034 + 13.5 * 0.0008)
+
+
+def test_a_rate_of_arrivals_is_no_closed_loop() -> None:
+    (row,) = recognise(data("vllm-serve-rate.json")).rows
+    assert (row.role, row.notes) == ("other", ("imported_open_loop",))
+    # Little's law: 5.1 requests a second that take 3.13 s each.
+    assert row.workload["concurrency"] == 16
+
+
+def test_of_requests_sent_at_once_only_the_rates_count() -> None:
+    rates, times = recognise(data("vllm-serve-at-once.json")).rows
+    assert (rates.role, times.role) == ("fit", "other")
+    assert rates.workload["concurrency"] == times.workload["concurrency"] == 200
+    assert set(rates.measured) == {"output_tokens_per_s", "total_tokens_per_s"}
+    assert set(times.measured) == {"tpot_s", "ttft_s", "itl_s"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "role", "noisy", "note"),
+    [
+        ({"completed": 20, "num_prompts": 20}, "other", False, "imported_few_requests"),
+        ({"failed": 3}, "fit", False, "imported_failed_requests"),
+        ({"failed": 30}, "fit", True, "imported_failed_requests"),
+        ({"accept_length": 2.4}, "other", False, "imported_speculative"),
+    ],
+)
+def test_what_spoils_a_run_is_said(
+    changes: dict[str, Any], role: str, noisy: bool, note: str
+) -> None:
+    document = json.loads(data("vllm-serve.json")) | changes
+    (row,) = recognise(json.dumps(document)).rows
+    assert (row.role, row.noisy, row.notes) == (role, noisy, (note,))
+
+
+def test_vllm_bench_latency_is_one_batch() -> None:
+    name = "vllm-latency.json"
+    assert {"input_tokens", "output_tokens", "concurrency"} <= set(
+        missing_fields(recognise(data(name)), {})
+    )
+    (row,) = read_results(data(name), name, given_for(name)).rows
+    assert (row.arrivals, row.id) == ("together", "32x128-c8")
+    assert row.measured["e2e_s"].median == pytest.approx(2.41)
+    assert row.measured["e2e_s"].low == pytest.approx(2.402)
+    assert row.measured["output_tokens_per_s"].median == pytest.approx(8 * 128 / 2.41)
+
+
+def test_vllm_bench_throughput() -> None:
+    name = "vllm-throughput.json"
+    (row,) = read_results(data(name), name, given_for(name)).rows
+    assert row.scenario["concurrency"] == 1000
+    assert row.measured["total_tokens_per_s"].median == pytest.approx(31030.30303)
+
+
+def test_sglang_bench_serving() -> None:
+    reading = recognise(data("sglang-serving.jsonl"))
+    assert reading.known == {
+        "engine": "sglang",
+        "engine_version": "0.5.9",
+        "model": "Qwen/Qwen3-8B",
+        "tp": 1,
+        "pp": 1,
+        "ep": 1,
+    }
+    assert missing_fields(reading, {}) == ("gpu", "weights")
+    assert [row.workload["concurrency"] for row in reading.rows] == [4, 32, 8]
+    assert [row.role for row in reading.rows] == ["fit", "fit", "other"]
+    assert reading.rows[2].notes == ("imported_speculative",)
+    assert middles(reading.rows[0])["e2e_s"] == pytest.approx(2.4005)
+
+
+def test_sglang_s_copies_are_no_deployment_of_one() -> None:
+    line = json.loads(data("sglang-serving.jsonl").splitlines()[0])
+    line["server_info"] |= {"dp_size": 2}
+    assert recognise(json.dumps(line)).rows[0].role == "other"
+    line["server_info"] |= {"tp_size": 8, "enable_dp_attention": True}
+    reading = recognise(json.dumps(line))
+    assert reading.rows[0].role == "fit"
+    assert (reading.known["tp"], reading.known["dp"]) == (4, 2)
+
+
+def test_guidellm() -> None:
+    reading = recognise(data("guidellm-0.5.json"))
+    assert (reading.tool, reading.version) == ("guidellm", "0.5.3")
+    alone, eight, at_a_rate, rates, times = reading.rows
+    assert [row.workload["concurrency"] for row in (alone, eight)] == [1, 8]
+    assert eight.workload == {"input_tokens": 512, "output_tokens": 256, "concurrency": 8}
+    # The gap after the first token, not the mean over all tokens that GuideLLM also states.
+    assert middles(eight)["tpot_s"] == pytest.approx(0.0102)
+    assert eight.measured["ttft_s"].spread.low == pytest.approx(0.0594)
+    assert eight.measured["ttft_s"].ends == "p10_p90"
+    assert middles(eight)["e2e_s"] == pytest.approx(2.667)
+    assert (at_a_rate.role, at_a_rate.workload["concurrency"]) == ("other", 7)
+    assert rates.noisy
+    assert times.noisy
+
+
+def test_guidellm_s_earlier_reports() -> None:
+    (row,) = recognise(data("guidellm-0.2.json")).rows
+    (same,) = [
+        one for one in recognise(data("guidellm-0.5.json")).rows if one.workload["concurrency"] == 8
+    ]
+    assert row == same
+
+
+def test_a_report_of_an_unknown_form_is_named_and_read() -> None:
+    document = json.loads(data("guidellm-0.5.json"))
+    document["metadata"]["version"] = 9
+    reading = recognise(json.dumps(document))
+    assert [(note.code, note.values["given"]) for note in reading.notes] == [
+        ("results_version_unread", "9")
+    ]
+    assert len(reading.rows) == 5
+
+
+@pytest.mark.parametrize("name", ["aiperf.json", "aiperf.csv", "genai-perf.json", "genai-perf.csv"])
+def test_aiperf_and_genai_perf_say_the_same_in_both_forms(name: str) -> None:
+    reading = recognise(data(name))
+    assert reading.tool == name.partition(".")[0]
+    (row,) = read_results(data(name), name, given_for(name)).rows
+    assert row.id == "1000x200-c16"
+    # Within what two decimals leave of it.
+    assert row.measured["tpot_s"].median == pytest.approx(0.01089, abs=5e-6)
+    assert row.measured["ttft_s"].median == pytest.approx(0.1386, abs=5e-6)
+    assert row.measured["e2e_s"].median == pytest.approx(2.30571, abs=5e-6)
+    assert row.measured["output_tokens_per_s"].median == pytest.approx(1373.99, abs=0.01)
+    assert row.measured["tpot_s"].repeats == 200
+
+
+def test_a_csv_s_tables_of_gpus_are_not_a_request_s() -> None:
+    text = data("aiperf.csv").decode()
+    assert "GPU Power Usage" in text
+    assert recognise(text).rows == recognise(text[: text.index("Endpoint")]).rows
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "md"])
+def test_llama_bench_says_the_same_in_every_form(form: str) -> None:
+    expected = recognise(data("llama-bench.json"))
+    reading = recognise(data(f"llama-bench.{form}"))
+    assert [dict(row.workload) for row in reading.rows] == [
+        dict(row.workload) for row in expected.rows
+    ]
+    for row, same in zip(reading.rows, expected.rows, strict=True):
+        assert middles(row) == pytest.approx(middles(same), rel=1e-4)
+    assert reading.known["engine_version"] == "b6500"
+    assert reading.known["weights"] == "gguf:Q4_K_M"
+
+
+def test_llama_bench() -> None:
+    record = read_results(data("llama-bench.json"), "llama-bench.json", {})
+    assert record.accelerator == "rtx-4090"
+    rows = {row.id: row for row in record.rows}
+    assert list(rows) == ["512x1-c1", "2048x1-c1", "1x128-c1", "4096x128-c1", "512x128-c1"]
+    prompt = rows["2048x1-c1"]
+    assert prompt.measured["prefill_s"].median == pytest.approx(2048 / 9350.0, rel=1e-6)
+    assert rows["4096x128-c1"].measured["tpot_s"].median == pytest.approx(1 / 139.0, rel=1e-6)
+    both = rows["512x128-c1"].measured
+    assert both["e2e_s"].median == pytest.approx(640 / 730.0, rel=1e-6)
+    assert both["output_tokens_per_s"].median == pytest.approx(128 * 730.0 / 640, rel=1e-6)
+    assert all(row.arrivals == "together" for row in record.rows)
+    assert "gpu_layers" not in prompt.scenario  # 99 means all
+    assert prompt.scenario["kv"] == "f16"
+
+
+def test_layers_that_stayed_on_the_host_are_kept() -> None:
+    tests = json.loads(data("llama-bench.json"))
+    for test in tests:
+        test["n_gpu_layers"] = 12
+    record = read_results(json.dumps(tests), "x.json", {})
+    assert record.rows[0].scenario["gpu_layers"] == 12
+
+
+def test_runs_of_another_model_are_left_out_and_counted() -> None:
+    tests = json.loads(data("llama-bench.json"))
+    tests[-1]["model_filename"] = "models/another.gguf"
+    reading = recognise(json.dumps(tests))
+    assert {note.code: note.values["left"] for note in reading.notes} == {
+        "results_others_left_out": 1,
+        "results_tests_left_out": 1,
+    }
+
+
+def test_what_is_missing_is_named() -> None:
+    reading = recognise(data("vllm-serve.json"))
+    with pytest.raises(InvalidInput) as refusal:
+        complete(reading, {"gpu": "h100"})
+    assert refusal.value.code == "reading_incomplete"
+    assert refusal.value.values["missing"] == ("engine_version", "weights", "gpus")
+    with pytest.raises(InvalidInput) as named:
+        complete(recognise(data("llama-bench.md")), {"gpu": "rtx-4090", "gpus": 1})
+    assert named.value.code == "reading_names_unknown"
+    assert named.value.values["printed"] == "qwen2 7B Q4_K - Medium"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"gpu": "h1000"}, UnknownItem),
+        ({"model": "nobody/nothing"}, UnknownItem),
+        ({"weights": "fp99"}, UnknownItem),
+        ({"engine_version": "newest of all"}, InvalidInput),
+        ({"gpus": "two"}, InvalidInput),
+        ({"date": "yesterday"}, InvalidInput),
+        ({"nonsense": 1}, InvalidInput),
+    ],
+)
+def test_what_is_given_is_checked(
+    changes: dict[str, Any], error: type[InvalidInput] | type[UnknownItem]
+) -> None:
+    with pytest.raises(error):
+        read_results(data("vllm-serve.json"), "x.json", {**H100, **changes})
+
+
+def test_what_is_given_counts_over_the_file() -> None:
+    given = {**H100, "model": "Qwen/Qwen3-8B", "tp": "2", "gpus": "", "date": "2026-11-30"}
+    record = read_results(data("vllm-serve.json"), "x.json", given | {"name": "the big box"})
+    assert record.rows[0].scenario["model"] == "Qwen/Qwen3-8B"
+    assert record.rows[0].scenario["tp"] == 2
+    assert (record.name, record.date) == ("the big box", "2026-11-30T00:00:00")
+
+
+def test_a_model_of_one_s_own_travels_in_the_record() -> None:
+    config = {
+        "model_type": "llama",
+        "hidden_size": 512,
+        "intermediate_size": 1024,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 4,
+        "num_key_value_heads": 4,
+        "vocab_size": 1000,
+        "torch_dtype": "bfloat16",
+    }
+    document = json.loads(data("vllm-serve.json")) | {"model_id": "/data/ours"}
+    record = read_results(json.dumps(document), "x.json", {**H100, "config": config})
+    assert record.configs == {"/data/ours": config}
+    assert scenario_of(record, record.rows[0]).config == config
+
+
+def test_vllm_s_results_calibrate_their_gpu_and_engine() -> None:
+    name = "vllm-serve-sweep.jsonl"
+    record = read_results(data(name), name, given_for(name))
+    assert len(measurements_of(record)) == 6
+    own = calibrated(record).calibration
+    assert own is not None
+    assert (own.accelerator, own.engine) == ("h100-sxm-80gb", "vllm")
+    assert own.tpot is not None
+    assert own.tpot.rows == 6
+    assert own.tpot.after_fraction < 0.05 < own.tpot.before_fraction
+    assert own.ttft is not None
+    assert own.ttft.after_fraction < own.ttft.before_fraction
+
+
+def test_rows_that_do_not_count_give_no_calibration() -> None:
+    name = "vllm-serve-rate.json"
+    record = read_results(data(name), name, given_for(name))
+    assert measurements_of(record) == []
+    assert calibrated(record).calibration is None
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_note_of_a_row_and_every_tool_has_a_sentence(language: str) -> None:
+    for name in RESULTS:
+        record = read_results(data(name), name, given_for(name))
+        for note in row_notes(record.rows):
+            assert say_note(note, language)
+        assert f"note.{record.notes[0]}" in catalogue(language)
+        assert f"import.tool.{recognise(data(name)).tool}" in catalogue(language)
