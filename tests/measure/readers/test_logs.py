@@ -145,6 +145,42 @@ def test_llama_cpp_s_earlier_names_say_the_same() -> None:
     assert printed(reading)["weights_bytes_per_gpu"] == pytest.approx(7165.44 * MIB)
 
 
+def test_a_draft_model_s_pool_is_not_the_model_s() -> None:
+    lines = log("sglang-0.5.log").splitlines()
+    weights, pool = lines[4], lines[6]
+    draft = [
+        weights.replace("Qwen3ForCausalLM", "LlamaForCausalLMEagle3"),
+        pool.replace("26.93", "0.75"),
+    ]
+    reading = read_log("\n".join([*lines[:8], *draft, *lines[8:], ""]))
+    assert printed(reading) == printed(read_log(log("sglang-0.5.log")))
+    assert "log_several_models" in codes(reading)
+
+
+def test_the_pools_of_windowed_layers_are_one() -> None:
+    text = (
+        "[2026-01-02 10:00:00 TP0] KV Cache is allocated. #tokens: 800, K size: 2.00 GB, V size: 2.00 GB\n"
+        "[2026-01-02 10:00:00 TP0] KV Cache is allocated. #tokens: 1000, K size: 3.00 GB, V size: 3.00 GB\n"
+        "[2026-01-02 10:00:00 TP0] SWAKVPool mem usage: 10.00 GB, swa size: 800, full size: 1000\n"
+    )
+    assert printed(read_log(text)) == {"kv_pool_bytes_per_gpu": 10 * GIB}
+
+
+@pytest.mark.parametrize("method", ["gptq_marlin", "bitsandbytes"])
+def test_a_method_that_leaves_the_format_open_is_asked_about(method: str) -> None:
+    reading = read_log(log("vllm-0.11.log").replace("quantization=None", f"quantization={method}"))
+    assert "weights" in reading.missing
+    with pytest.raises(InvalidInput) as refusal:
+        compare_log(reading, H100)
+    assert refusal.value.values["missing"] == ("weights",)
+    assert compare_log(reading, {**H100, "weights": "gptq-int4"}).rows
+
+
+def test_awq_is_of_four_bits() -> None:
+    text = log("vllm-0.11.log").replace("quantization=None", "quantization=awq_marlin")
+    assert read_log(text).scenario["weights"] == "awq-int4"
+
+
 def test_layers_on_the_host_are_stated() -> None:
     text = log("llama-cpp-b6500.log").replace("offloaded 33/33", "offloaded 20/33")
     reading = read_log(text)
