@@ -39,6 +39,29 @@ K_EXAONE: dict[str, Any] = {
     "tie_word_embeddings": False,
     "vocab_size": 153600,
 }
+# tencent/Hy3-preview.
+HY3: dict[str, Any] = {
+    "architectures": ["HYV3ForCausalLM"],
+    "dtype": "bfloat16",
+    "expert_hidden_dim": 1536,
+    "first_k_dense_replace": 1,
+    "head_dim": 128,
+    "hidden_size": 4096,
+    "intermediate_size": 13312,
+    "max_position_embeddings": 262144,
+    "model_type": "hy_v3",
+    "moe_intermediate_size": 1536,
+    "num_attention_heads": 64,
+    "num_experts": 192,
+    "num_experts_per_tok": 8,
+    "num_hidden_layers": 80,
+    "num_key_value_heads": 8,
+    "num_nextn_predict_layers": 1,
+    "num_shared_experts": 1,
+    "qk_norm": True,
+    "tie_word_embeddings": False,
+    "vocab_size": 120832,
+}
 # meituan-longcat/LongCat-Flash-Chat: two attentions and two dense networks a layer, experts that do nothing.
 LONGCAT: dict[str, Any] = {
     "architectures": ["LongcatFlashForCausalLM"],
@@ -106,6 +129,14 @@ def test_longcat_has_its_published_size() -> None:
     # arXiv 2509.01322: 560 billion, and 18.6 to 31.3 billion a token, 27 on average.
     assert parameters(model) == pytest.approx(560e9, rel=0.002)
     assert active_parameters(model) == pytest.approx(27e9, rel=0.04)
+
+
+def test_hy3_has_its_published_sizes() -> None:
+    """295 billion, 21 of them for a token, and 3.8 in a next-token-prediction layer with experts."""
+    model = architecture_from_config(HY3)
+    assert parameters(model) == pytest.approx(295e9, rel=0.001)
+    assert active_parameters(model) == pytest.approx(21e9, rel=0.02)
+    assert parameters(model, mtp=True) - parameters(model) == pytest.approx(3.8e9, rel=0.02)
 
 
 def test_pasted_it_is_evaluated_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:

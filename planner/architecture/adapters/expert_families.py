@@ -253,6 +253,7 @@ FAMILIES: dict[str, Traits] = {
             correction="buffer",
             layers=mixtures.by_mlp_layer_type(mixtures.after_first_dense(1)),
         ),
+        mtp=Mtp(stores_tables=False),
     ),
     "mellum": Traits(
         kv_heads=4,
