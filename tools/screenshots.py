@@ -24,6 +24,7 @@ FOLDER = ROOT / "docs" / "images"
 LOCALES = {"en": "en-GB", "es": "es-ES"}
 WIDTH, HEIGHT = 1280, 1120
 PHONE_WIDTH, PHONE_HEIGHT = 390, 844
+DRAWN = ".js-plotly-plot .main-svg, .hr-device"  # a chart, or what there is to measure
 SETTLED_MS = 1200  # fonts and plotly's last layout
 
 
@@ -64,8 +65,7 @@ def take(browser: Browser, url: str, picture: Picture) -> Path:
     try:
         page = context.new_page()
         page.goto(url if first else f"{url}/{picture.page}")
-        chart = page.locator(".js-plotly-plot .main-svg").first
-        expect(chart).to_be_attached(timeout=60_000)
+        expect(page.locator(DRAWN).first).to_be_attached(timeout=60_000)
         expect(page.locator('[data-testid="stSkeleton"]')).to_have_count(0, timeout=30_000)
         page.wait_for_timeout(SETTLED_MS)
         file = FOLDER / f"{picture.name}.png"

@@ -11,9 +11,10 @@ import re
 import threading
 import time
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -115,10 +116,9 @@ class Store:
         """All measurements, the newest first; damaged files come last, and say so."""
         found = []
         for path in self._files():
-            try:
-                found.append(summary(_read(path), path.stem))
-            except PlannerError as refusal:
-                found.append(Kept(key=path.stem, name=path.name, refusal=refusal))
+            with suppress(OSError):  # another program may take one away meanwhile
+                state = path.stat()
+                found.append(_line(path, state.st_mtime_ns, state.st_size))
         found.sort(key=lambda one: (one.refusal is None, one.date), reverse=True)
         return found
 
@@ -259,8 +259,13 @@ class Store:
         except OSError:
             return []
 
-    def collect(self, path: Path) -> tuple[str, Record] | None:
+    def collect(
+        self, path: Path, finish: Callable[[Record], Record] = lambda record: record
+    ) -> tuple[str, Record] | None:
         """Keeps what a run wrote and clears its file away; None where it wrote nothing that can be kept.
+
+        Args:
+            finish: what is done with the record before it's kept.
 
         Raises:
             PlannerError: as `save_new`; the file then stays where it is.
@@ -272,7 +277,7 @@ class Store:
         if not (record.rows or record.figures):
             path.unlink(missing_ok=True)
             return None
-        found = self.save_new(record)
+        found = self.save_new(finish(record))
         path.unlink(missing_ok=True)
         return found
 
@@ -319,6 +324,15 @@ class Store:
             for number, (moved_at, path) in enumerate(lying, start=1):
                 if number > MAX_TRASH or now - moved_at > TRASH_S:
                     path.unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=2 * MAX_KEPT)
+def _line(path: Path, _mtime_ns: int, _size: int) -> Kept:
+    """A file's line in the list, read once for each state of the file."""
+    try:
+        return summary(_read(path), path.stem)
+    except PlannerError as refusal:
+        return Kept(key=path.stem, name=path.name, refusal=refusal.with_traceback(None))
 
 
 def _read(path: Path) -> Record:

@@ -204,6 +204,24 @@ SHEET = """
 }
 .hr-card-title { font-weight: 600; }
 
+/* Measuring. */
+.hr-intro { font-size: 1.02rem; }
+.hr-device {
+  border: 1px solid var(--hr-line); border-radius: .6rem; padding: .8rem .95rem; display: grid;
+  gap: .45rem;
+}
+.hr-facts {
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(min(19rem, 100%), 1fr));
+  gap: .2rem 1.4rem; font-size: .9375rem;
+}
+.hr-phases { display: grid; gap: .15rem; padding: .5rem 0; max-width: 34rem; }
+.hr-phases > div {
+  display: grid; grid-template-columns: 1.2rem 1fr auto; gap: .4rem; font-size: .9375rem;
+}
+.hr-phases i { font-style: normal; color: var(--hr-accent); }
+.hr-over-with { color: var(--hr-grey); }
+.hr-now { font-weight: 600; }
+
 /* What Streamlit writes in English, whatever the page's language. */
 [data-testid="InputInstructions"], [data-testid="stFileUploaderDropzoneInstructions"] {
   display: none;

@@ -72,6 +72,14 @@ def main() -> int:
             raise SystemExit(1)
 
         signal.signal(signal.SIGTERM, stop)
+    if behaviour == "gated":
+        folder = Path(os.environ["FAKE_RUN_FOLDER"])
+        tell("decode", 1, 3, elapsed_s=40.0, left_s=20.0)
+        while not (folder / "go").exists():
+            time.sleep(0.02)
+        (folder / "found.json").replace(path)
+        tell("done", 1, 1)
+        return 0
     if behaviour == "family":
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         tell("load", 0, 1, values={"child": float(child.pid)})

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.evaluation import Evaluation
-from planner.ui.pages import accuracy, compare, fit, model, speed
+from planner.ui.pages import accuracy, compare, fit, measure, model, speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,5 +28,6 @@ PAGES = (
     PageEntry("speed", ":material/speed:", speed.draw_page),
     PageEntry("compare", ":material/compare_arrows:", compare.draw_page),
     PageEntry("model", ":material/schema:", model.draw_page),
+    PageEntry("measure", ":material/straighten:", measure.draw_page, measure.draw_without),
     PageEntry("accuracy", ":material/target:", accuracy.draw_page, accuracy.draw_without),
 )

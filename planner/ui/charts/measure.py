@@ -1,0 +1,105 @@
+"""A measurement's times: predicted against measured, with shipped constants and with the ones fitted to it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from planner.measure.comparison import Compared
+from planner.ui.charts.base import Chart, layout, line, log_axis
+from planner.ui.look import NEUTRAL, SERIES
+from planner.ui.measure_words import compared_cells, compared_head, errors_words, figure_words
+from planner.ui.state import plain
+from planner.ui.widgets import h, range_text, shown
+
+MARGIN = 1.3  # room around the outermost points
+HEIGHT = 440
+
+
+def measured_chart(figures: Sequence[Compared]) -> Chart | None:
+    """Every time on logarithmic axes of the same scale; on the line a prediction is right. None without times."""
+    times = [one for one in figures if one.quantity.endswith("_s")]
+    if not times:
+        return None
+    before, after, runs = errors_words(times)
+    fitted = [one for one in times if one.after is not None]
+    measured = np.array([one.measured.median for one in times])
+    predicted = [float(one.before.mid) for one in times]
+    for one in fitted:
+        if one.after is not None:
+            predicted += [float(one.after.low), float(one.after.high)]
+    ends = np.array([min(*measured, *predicted) / MARGIN, max(*measured, *predicted) * MARGIN])
+    traces = [line(ends, ends, None, NEUTRAL, line={"width": 1.2})]
+    traces += [_range(one) for one in fitted]
+    traces.append(_points(times, after=False))
+    if fitted:
+        traces.append(_points(fitted, after=True))
+    said = {"before": before, "after": after or 0.0, "runs": runs}
+    return Chart(
+        "measured",
+        h("measure.finding" if fitted else "measure.finding_plain", **said),
+        h("measure.chart_about" if fitted else "measure.chart_about_plain"),
+        plain("measure.alt" if fitted else "measure.alt_plain", **said),
+        {
+            "data": traces,
+            "layout": layout(
+                log_axis(plain("measure.axis_measured"), ends, "time"),
+                log_axis(plain("measure.axis_predicted"), ends, "time"),
+                height=HEIGHT,
+            ),
+        },
+        compared_head(),
+        lambda: [compared_cells(one) for one in times],
+        _legend(fitted=bool(fitted)),
+    )
+
+
+def _points(figures: Sequence[Compared], *, after: bool) -> dict[str, Any]:
+    chosen = [(one, one.after if after else one.before) for one in figures]
+    marker: dict[str, Any] = (
+        {"size": 11, "color": SERIES[0], "line": {"width": 1.5, "color": "#ffffff"}}
+        if after
+        else {"size": 10, "color": NEUTRAL, "symbol": "circle-open", "line": {"width": 2}}
+    )
+    return {
+        "type": "scatter",
+        "x": [one.measured.median for one, _ in chosen],
+        "y": [float(estimate.mid) for _, estimate in chosen if estimate is not None],
+        "mode": "markers",
+        "marker": marker,
+        "text": [_hover(one, after=after) for one, _ in chosen],
+        "hovertemplate": "%{text}<extra></extra>",
+        "cliponaxis": False,
+    }
+
+
+def _range(one: Compared) -> dict[str, Any]:
+    """The range of the calibrated prediction, as an upright bar."""
+    assert one.after is not None
+    x = np.array([one.measured.median, one.measured.median])
+    y = np.array([float(one.after.low), float(one.after.high)])
+    return line(x, y, None, SERIES[0], line={"width": 5}, opacity=0.22)
+
+
+def _hover(one: Compared, *, after: bool) -> str:
+    estimate = one.after if after and one.after is not None else one.before
+    error = one.after_error_fraction if after else one.before_error_fraction
+    span = html.escape(range_text(estimate, "time"))
+    return "<br>".join(
+        [
+            figure_words(one),
+            h("measure.hover_measured", value=one.measured.median),
+            f"{h('measure.hover_after' if after else 'measure.hover_before', value=float(estimate.mid))}"
+            + (f" ({span})" if span else ""),
+            h("measure.hover_off", error=shown(error or 0.0, "percent")),
+        ]
+    )
+
+
+def _legend(*, fitted: bool) -> str:
+    shipped = f'<span><i class="hr-sign" style="color:{NEUTRAL}">○</i>{h("measure.shipped")}</span>'
+    own = f'<span><i class="hr-sign" style="color:{SERIES[0]}">●</i>{h("measure.own")}</span>'
+    return f'<div class="hr-keys">{shipped}{own if fitted else ""}</div>'

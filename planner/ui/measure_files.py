@@ -1,0 +1,159 @@
+"""What was measured elsewhere, on the page: a start-up log against its prediction, and files of measurements."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import streamlit as st
+
+from planner.errors import PlannerError
+from planner.measure.job import with_calibration
+from planner.measure.readers import LogComparison, LogReading, LogRow, compare_log, read_log
+from planner.measure.record import parse_record
+from planner.ui import choices, state
+from planner.ui.measure_saved import show
+from planner.ui.measure_shelf import shelf
+from planner.ui.measure_words import signed
+from planner.ui.state import plain
+from planner.ui.widgets import draw, h, notes, range_text, refusal_text, shown, t, table_html
+
+MOST_MB = 8
+FILLED = ("model", "gpu", "weights", "kv", "engine_version")
+
+
+# --- Logs ------------------------------------------------------------------------------------------------------------
+
+
+def log_tab() -> None:
+    """A log, pasted or as a file; every memory line that it prints beside the prediction."""
+    draw(f'<p class="hr-about">{h("measure.log_about")}</p>')
+    given = _given("measure_log", plain("measure.log_text"), ["txt", "log"])
+    if not given:
+        return
+    try:
+        reading = read_log(given)
+        filled = _filled(reading)
+        if "gpu" in filled and "device" not in filled:
+            filled["gpu"] = _card(str(filled["gpu"]))
+        compared = compare_log(reading, filled)
+    except PlannerError as refusal:
+        with st.container(key="refusal-log"):
+            st.markdown(refusal_text(refusal))
+        return
+    _log(reading, compared, filled)
+
+
+def _card(current: str) -> str:
+    """The GPU that the log was written on, which most engines don't print; at first the scenario's."""
+    names = choices.accelerator_names()
+    base = current.partition("@")[0]
+    chosen = st.selectbox(
+        plain("measure.log_gpu"),
+        list(names),
+        index=list(names).index(base) if base in names else 0,
+        format_func=names.__getitem__,
+        key=f"measure_log_gpu_{base}",
+    )
+    return current if chosen == base else str(chosen)
+
+
+def _given(key: str, label: str, types: list[str]) -> str | bytes:
+    """What was uploaded, else what was pasted."""
+    file = st.file_uploader(
+        plain("measure.file"), type=types, key=f"{key}_file", max_upload_size=MOST_MB
+    )
+    pasted = st.text_area(label, key=f"{key}_text", height=150, persist_state="session")
+    return file.getvalue() if file is not None else (pasted or "").strip()
+
+
+def _filled(reading: LogReading) -> dict[str, Any]:
+    """What the log doesn't say, from the scenario in the sidebar."""
+    now = state.values()
+    filled = {name: now[name] for name in FILLED if name in reading.missing and now[name]}
+    if "engine_version" in filled and now["engine"] != reading.tool:
+        del filled["engine_version"]
+    if "model" in filled and now["config"]:
+        filled["config"] = now["config"]
+    if "gpu" in filled and now["device"]:
+        filled["device"] = now["device"]
+    return filled
+
+
+def _log(reading: LogReading, compared: LogComparison, filled: dict[str, Any]) -> None:
+    scenario = compared.scenario
+    draw(
+        '<div class="hr-verdict hr-plain hr-single" role="status"><span class="hr-lead">'
+        + h(
+            "log.read",
+            engine=reading.tool,
+            version=reading.version or "–",
+            model=scenario.model,
+            gpu=scenario.gpu,
+        )
+        + "</span></div>"
+    )
+    names = [plain(f"field.{name}") for name in filled if name in FILLED and name != "gpu"]
+    if names:
+        draw(f'<p class="hr-about">{h("measure.log_filled", names=names)}</p>')
+    if compared.rows:
+        columns = ("figure", "printed", "predicted", "range", "error")
+        head = tuple(h(f"log.column.{name}") for name in columns)
+        draw(table_html(h("measure.log_title"), head, map(_log_cells, compared.rows)))
+    else:
+        draw(f'<p class="hr-about">{h("log.nothing")}</p>')
+    if compared.notes:
+        notes(compared.notes, "info")
+    st.button(
+        t("measure.log_use"),
+        key="measure-log-use",
+        on_click=state.apply,
+        args=(_scenario_changes(compared), plain("undo.log", engine=reading.tool)),
+    )
+
+
+def _scenario_changes(compared: LogComparison) -> dict[str, Any]:
+    """The log's scenario as changes of the sidebar's."""
+    values = compared.scenario.model_dump()
+    return {name: value for name, value in values.items() if name != "calibration"}
+
+
+def _log_cells(row: LogRow) -> tuple[str, ...]:
+    kind = "gib" if "bytes" in row.quantity else "count"
+    figure = h(f"figure.{row.quantity}")
+    if row.predicted is None:
+        return figure, html.escape(shown(row.printed, kind)), h("log.no_prediction"), "–", "–"
+    return (
+        figure,
+        html.escape(shown(row.printed, kind)),
+        html.escape(shown(float(row.predicted.mid), kind)),
+        html.escape(range_text(row.predicted, kind)) or "–",
+        signed(row.error_fraction),
+    )
+
+
+# --- Files of measurements -------------------------------------------------------------------------------------------
+
+
+def import_tab() -> None:
+    """A measurement's file into the list, fitted where it wasn't yet."""
+    draw(f'<p class="hr-about">{h("measure.import_about")}</p>')
+    st.file_uploader(
+        plain("measure.file"), type=["json"], key="measure_import_file", max_upload_size=MOST_MB
+    )
+    st.button(t("measure.import_do"), key="measure-import", type="primary", on_click=_import)
+    if refused := st.session_state.get("measure_import_refused"):
+        with st.container(key="refusal-import"):
+            st.markdown(refusal_text(refused))
+
+
+def _import() -> None:
+    file = st.session_state.get("measure_import_file")
+    st.session_state["measure_import_refused"] = None
+    if file is None:
+        return
+    try:
+        key, _ = shelf().save_new(with_calibration(parse_record(file.getvalue())))
+        show(key)
+    except PlannerError as refusal:
+        st.session_state["measure_import_refused"] = refusal

@@ -1,0 +1,242 @@
+"""One measurement on the page: predicted against measured, what was fitted, and the calibration put to use."""
+
+from __future__ import annotations
+
+import html
+
+import streamlit as st
+
+from planner.catalog.calibration_constants import SHIPPED, weights_kind
+from planner.catalog.own_calibration import OwnCalibration, OwnConstant
+from planner.errors import PlannerError
+from planner.evaluation import Evaluation
+from planner.measure.comparison import Comparison, compare_record
+from planner.measure.record import Figure, Record
+from planner.ui import choices, state
+from planner.ui.charts.base import draw_chart
+from planner.ui.charts.measure import measured_chart
+from planner.ui.measure_words import (
+    compared_cells,
+    compared_head,
+    condition_words,
+    errors_words,
+    note_words,
+    row_words,
+    signed,
+    spread_words,
+)
+from planner.ui.sidebar_measured import IN_USE
+from planner.ui.state import plain
+from planner.ui.widgets import draw, h, note_html, notes_html, refusal_text, shown, t, table_html
+
+COMPARED_KEY = "measure_compared"
+FIGURE_KINDS = {"B/s": "bandwidth", "FLOP/s": "flops", "s": "time"}
+
+
+def result(record: Record, evaluation: Evaluation | None) -> None:
+    """All that a measurement says.
+
+    Args:
+        evaluation: of the scenario, to say whether the calibration counts there; None where it has no answer.
+    """
+    compared = _compared(record)
+    _headline(record, compared)
+    _use(record, evaluation)
+    warnings = condition_words(record) + note_words(record.notes)
+    if warnings:
+        draw(notes_html(warnings, "warn"))
+    if (chart := measured_chart(compared.figures)) is not None:
+        draw_chart(chart)
+    with st.container(key="measure-more"):
+        _details(record, compared)
+
+
+def _compared(record: Record) -> Comparison:
+    """The comparison, kept in the visitor's session until another measurement is looked at."""
+    last: tuple[Record, Comparison] | None = st.session_state.get(COMPARED_KEY)
+    if last is None or last[0] != record:
+        last = record, compare_record(record)
+        st.session_state[COMPARED_KEY] = last
+    return last[1]
+
+
+def _headline(record: Record, compared: Comparison) -> None:
+    """What was found, in one sentence."""
+    names = choices.accelerator_names()
+    where = record.device.name if record.device else names.get(record.accelerator)
+    times = [one for one in compared.figures if one.quantity.endswith(("_s", "_per_s"))]
+    said = {"name": record.name, "device": where or record.accelerator, "date": record.date[:10]}
+    if times:
+        before, after, runs = errors_words(times)
+        key = "measure.headline" if after is not None else "measure.headline_plain"
+        sentence = h(key, **said, before=before, after=after or 0.0, runs=runs)
+    else:
+        sentence = h("measure.headline_none", **said)
+    more = []
+    if own := record.calibration:
+        for what, error in (("ttft", own.ttft), ("tpot", own.tpot)):
+            if error is not None:
+                more.append(
+                    h(
+                        f"measure.error_{what}",
+                        before=error.before_fraction,
+                        after=error.after_fraction,
+                        rows=error.rows,
+                    )
+                )
+        checks = [one for one in times if one.role == "check" and not one.noisy]
+        if checks:
+            before, after, runs = errors_words(checks)
+            if after is not None:
+                more.append(h("measure.error_check", before=before, after=after, rows=runs))
+    draw(
+        '<div class="hr-verdict hr-plain hr-single" role="status">'
+        f'<span class="hr-lead">{sentence}</span><div class="hr-more">{"<br>".join(more)}</div></div>'
+    )
+
+
+# --- Put to use ------------------------------------------------------------------------------------------------------
+
+
+def _use(record: Record, evaluation: Evaluation | None) -> None:
+    own = record.calibration
+    if own is None:
+        draw(f'<p class="hr-about">{h("measure.no_calibration")}</p>')
+        return
+    if state.values()["calibration"] == own.model_dump(mode="json"):
+        notes = evaluation.assumptions if evaluation else ()
+        told = [note_html(note) for note in notes if note.code in IN_USE] or [h("measure.in_use")]
+        draw(notes_html(told, "info"))
+        return
+    st.button(
+        t("measure.use"),
+        key="measure-use",
+        type="primary",
+        icon=":material/check:",
+        on_click=state.apply,
+        args=(changes_for(record, own), plain("undo.calibration", name=own.name)),
+    )
+    draw(f'<p class="hr-about">{h("measure.use_about", name=own.name, date=own.date)}</p>')
+
+
+def changes_for(record: Record, own: OwnCalibration) -> dict[str, object]:
+    """What puts a calibration to use: itself, its device and engine, and nothing that couldn't run there."""
+    now = state.values()
+    changes: dict[str, object] = {
+        "calibration": own.model_dump(mode="json"),
+        "engine": own.engine,
+        "gpu": record.accelerator,
+        "device": record.device.model_dump(mode="json") if record.device else None,
+    }
+    if now["engine"] != own.engine:
+        changes["engine_version"] = None
+    if now["gpu"] != record.accelerator:
+        # Sizes and degrees were chosen for another card.
+        changes |= dict.fromkeys(("gpus", "tp", "pp", "ep", "dp", "gpu_memory_gib"))
+        changes["kv"] = "auto"
+    if not _kind_ran(str(now["weights"]), own):
+        changes["weights"] = "native"
+    return changes
+
+
+def _kind_ran(weights: str, own: OwnCalibration) -> bool:
+    if weights == "native":
+        return True
+    try:
+        return weights_kind(weights) in own.kinds
+    except PlannerError:
+        return False
+
+
+# --- Details ---------------------------------------------------------------------------------------------------------
+
+
+def _details(record: Record, compared: Comparison) -> None:
+    if compared.figures:
+        with st.expander(t("measure.compared"), key="measure-compared"):
+            draw(
+                table_html(
+                    h("measure.compared"), compared_head(), map(compared_cells, compared.figures)
+                )
+            )
+    if own := record.calibration:
+        with st.expander(t("measure.constants"), key="measure-constants"):
+            draw(_constants(own))
+    if record.figures:
+        with st.expander(t("measure.figures"), key="measure-figures"):
+            draw(_figures(record.figures))
+    with st.expander(t("measure.rows", rows=len(record.rows)), key="measure-rows"):
+        draw(_rows(record))
+        for row, refusal in compared.refused[:20]:
+            st.markdown(f"{html.escape(row)}: {refusal_text(refusal)}")
+    if record.software:
+        with st.expander(t("measure.software"), key="measure-software"):
+            head = (h("measure.column.name"), h("measure.column.version"))
+            pairs = [(html.escape(k), html.escape(v)) for k, v in sorted(record.software.items())]
+            draw(table_html(h("measure.software"), head, pairs))
+
+
+def _constants(own: OwnCalibration) -> str:
+    """Each fitted constant beside the shipped one, with its spread and how far the runs narrowed it."""
+    columns = ("constant", "shipped", "fitted", "deviation", "narrowed")
+    rows = []
+    for file, entries in own.constants.items():
+        for key, constant in entries.items():
+            rows.append(
+                (
+                    html.escape(f"{file}: {key}"),
+                    _shipped(file, key),
+                    html.escape(shown(constant.value, "number")),
+                    html.escape(f"± {shown(constant.deviation, 'percent')}"),
+                    _narrowed(constant),
+                )
+            )
+    about = f'<p class="hr-about">{h("measure.constants_about")}</p>'
+    head = tuple(h(f"measure.column.{name}") for name in columns)
+    return about + table_html(h("measure.constants"), head, rows)
+
+
+def _shipped(file: str, key: str) -> str:
+    try:
+        figure = SHIPPED.figures(file).get(key)
+    except PlannerError:  # of a version whose files were called otherwise
+        return "–"
+    return html.escape(shown(float(figure.value), "number")) if figure else "–"
+
+
+def _narrowed(constant: OwnConstant) -> str:
+    if constant.at_bound:
+        return h("measure.at_bound")
+    return html.escape(shown(constant.identified_fraction, "percent"))
+
+
+def _figures(figures: list[Figure]) -> str:
+    """What the micro-benchmarks found, beside the data sheet."""
+    rows = []
+    for one in figures:
+        kind = FIGURE_KINDS[one.unit]
+        stated = html.escape(shown(one.stated, kind)) if one.stated else "–"
+        share = signed(one.value.median / one.stated - 1.0) if one.stated else "–"
+        what = html.escape(
+            " ".join(part for part in (one.name.replace("_", " "), one.dtype) if part)
+        )
+        size = shown(one.size, "count") if one.size else "–"
+        rows.append((what, size, spread_words(one.value, kind), stated, share))
+    columns = ("benchmark", "size", "measured", "stated", "difference")
+    return table_html(
+        h("measure.figures"), tuple(h(f"measure.column.{name}") for name in columns), rows
+    )
+
+
+def _rows(record: Record) -> str:
+    """Every run, also those that failed, with what to know about it."""
+    rows = []
+    for row in record.rows:
+        outcome = h(f"measure.outcome.{row.outcome}")
+        marks = [h("measure.noisy_row")] if row.noisy else []
+        marks += [h("measure.check_row")] if row.role == "check" else []
+        told = ", ".join([*marks, *note_words(row.notes)]) or "–"
+        rows.append((html.escape(row.id), row_words(row), outcome, told))
+    columns = ("run", "scenario", "outcome", "notes")
+    head = tuple(h(f"measure.column.{name}") for name in columns)
+    return table_html(h("measure.rows_title"), head, rows, wrap=(3,))

@@ -1,0 +1,141 @@
+"""The saved measurements: which one is looked at, its name, its file, and away with it."""
+
+from __future__ import annotations
+
+import re
+
+import streamlit as st
+
+from planner.errors import PlannerError
+from planner.measure.record import Record, record_text
+from planner.measure.store import MAX_NAME, Kept
+from planner.ui import state
+from planner.ui.locale import text
+from planner.ui.measure_shelf import Shelf, shelf
+from planner.ui.measure_switch import sharing_is_on
+from planner.ui.state import language, plain
+from planner.ui.widgets import draw, h, refusal_text, t
+
+SHOWN_KEY = "measure_shown"
+DELETED_KEY = "measure_deleted"
+REFUSED_KEY = "measure_saved_refused"
+
+
+def show(key: str) -> None:
+    """Looks at a measurement from here on."""
+    st.session_state[SHOWN_KEY] = key
+
+
+def pick() -> Record | None:
+    """The select of measurements with what can be done to one; the one that is looked at, or None."""
+    place = shelf()
+    kept = place.kept()
+    _undo(place)
+    if not kept:
+        draw(f'<p class="hr-about">{h("measure.none_saved")}</p>')
+        return None
+    by_key = {one.key: one for one in kept}
+    labels = {one.key: _label(one, language()) for one in kept}
+    current = st.session_state.get(SHOWN_KEY)
+    if current not in by_key:
+        current = kept[0].key
+    name = state.showing("measure_pick", current)
+    with st.container(key="measure-saved", horizontal=True, vertical_alignment="bottom"):
+        st.selectbox(
+            plain("measure.saved", number=len(kept)),
+            list(labels),
+            format_func=labels.__getitem__,
+            key=name,
+            on_change=_take,
+            args=(name,),
+            width=520,
+        )
+        record = _actions(place, by_key[current])
+    if not sharing_is_on():
+        draw(f'<p class="hr-about">{h("measure.session_only")}</p>')
+    if refused := st.session_state.pop(REFUSED_KEY, None):
+        st.markdown(f":red[**✕**] {refusal_text(refused)}")
+    return record
+
+
+def _take(name: str) -> None:
+    chosen = state.chosen("measure_pick", name)
+    if chosen is not state.NOTHING:
+        show(str(chosen))
+
+
+def _label(one: Kept, spoken: str) -> str:
+    if one.refusal is not None:
+        return text("measure.saved_damaged", spoken, name=one.name)
+    said = {"name": one.name, "date": one.date[:10], "device": one.accelerator}
+    if one.before_fraction is None or one.after_fraction is None:
+        return text("measure.saved_line", spoken, **said)
+    errors = {"before": one.before_fraction, "after": one.after_fraction}
+    return text("measure.saved_line_fitted", spoken, **said, **errors)
+
+
+def _actions(place: Shelf, one: Kept) -> Record | None:
+    """Rename, download, delete; a damaged file can only be deleted."""
+    try:
+        record = place.load(one.key)
+    except PlannerError as refusal:
+        st.session_state[REFUSED_KEY] = refusal
+        record = None
+    if record is not None:
+        with st.popover(t("measure.rename"), icon=":material/edit:", key="measure-rename"):
+            field = f"measure_name_{one.key}"
+            st.session_state.setdefault(field, one.name)
+            st.text_input(plain("measure.name"), key=field, max_chars=MAX_NAME)
+            st.button(
+                t("measure.rename_do"), key="measure-rename-do", on_click=_rename, args=(one.key, field)
+            )  # fmt: skip
+        st.download_button(
+            t("measure.download"),
+            data=lambda: record_text(record),
+            file_name=f"{re.sub(r'[^A-Za-z0-9]+', '-', one.name).strip('-') or 'measurement'}.json",
+            mime="application/json",
+            icon=":material/download:",
+            on_click="ignore",
+            key="measure-download",
+        )
+    st.button(
+        t("measure.delete"),
+        key="measure-delete",
+        icon=":material/delete:",
+        on_click=_delete,
+        args=(one.key, one.name),
+    )
+    return record
+
+
+def _rename(key: str, field: str) -> None:
+    try:
+        show(shelf().rename(key, str(st.session_state.get(field, ""))))
+    except PlannerError as refusal:
+        st.session_state[REFUSED_KEY] = refusal
+
+
+def _delete(key: str, name: str) -> None:
+    try:
+        st.session_state[DELETED_KEY] = (shelf().delete(key), name)
+    except PlannerError as refusal:
+        st.session_state[REFUSED_KEY] = refusal
+
+
+def _undo(place: Shelf) -> None:
+    if deleted := st.session_state.get(DELETED_KEY):
+        token, name = deleted
+        with st.container(key="measure-undo", horizontal=True, vertical_alignment="center"):
+            st.markdown(t("measure.deleted", name=name), width="content")
+            st.button(
+                t("frame.undo"), key="measure-undo-button", icon=":material/undo:", type="tertiary",
+                on_click=_restore, args=(token,),
+            )  # fmt: skip
+
+
+def _restore(token: str) -> None:
+    st.session_state[DELETED_KEY] = None
+    try:
+        show(shelf().restore(token))
+    except PlannerError as refusal:
+        st.session_state[REFUSED_KEY] = refusal

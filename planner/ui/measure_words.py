@@ -1,0 +1,128 @@
+"""A measurement in words: its rows, figures, conditions and errors, in the visitor's language."""
+
+from __future__ import annotations
+
+import html
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from planner.measure.comparison import Compared
+from planner.measure.record import Record, Row, Spread
+from planner.quantity import Estimate
+from planner.ui.locale import catalogue
+from planner.ui.state import language
+from planner.ui.widgets import h, range_text, shown
+
+# How a measured figure is written, by what its name ends with.
+KINDS = (
+    ("_tokens_per_s", "rate"),
+    ("_bytes_per_token", "bytes"),
+    ("_bytes", "gib"),
+    ("_s", "time"),
+)
+
+
+def kind_of(quantity: str) -> str:
+    """Format of a quantity's numbers."""
+    return next(kind for ending, kind in KINDS if quantity.endswith(ending))
+
+
+def figure_words(one: Compared) -> str:
+    """Which run and which of its figures, as HTML."""
+    return f"{html.escape(one.row)}: {h(f'measure.quantity.{one.quantity}')}"
+
+
+def row_words(row: Row) -> str:
+    """A run by its scenario, as HTML."""
+    said = row.scenario
+    return h(
+        "measure.row",
+        model=str(said.get("model", "?")),
+        dtype=str(said.get("dtype", said.get("weights", "?"))),
+        input=int(said.get("input_tokens", 0)),
+        output=int(said.get("output_tokens", 0)),
+        batch=int(said.get("concurrency", 1)),
+    )
+
+
+def spread_words(spread: Spread, kind: str) -> str:
+    """Median and range of a measured figure, as HTML."""
+    low, high = shown(spread.low, kind), shown(spread.high, kind)
+    median = shown(spread.median, kind)
+    return html.escape(median if low == high else f"{median} ({low} – {high})")
+
+
+def _estimate_words(estimate: Estimate | None, kind: str) -> str:
+    if estimate is None:
+        return "–"
+    span = range_text(estimate, kind)
+    return html.escape(shown(float(estimate.mid), kind) + (f" ({span})" if span else ""))
+
+
+def signed(fraction: float | None) -> str:
+    """An error with its sign: above or below what was measured."""
+    if fraction is None:
+        return "–"
+    return ("+" if fraction > 0 else "") + shown(fraction, "percent")
+
+
+def compared_head() -> tuple[str, ...]:
+    """Head of the table of `compared_cells`."""
+    columns = ("run", "figure", "measured", "before", "before_error", "after", "after_error")
+    return tuple(h(f"measure.column.{name}") for name in columns)
+
+
+def compared_cells(one: Compared) -> tuple[str, ...]:
+    """A measured figure beside both predictions."""
+    kind = kind_of(one.quantity)
+    marks = [h("measure.noisy_row")] if one.noisy else []
+    marks += [h("measure.check_row")] if one.role == "check" else []
+    run = html.escape(one.row) + (f" ({', '.join(marks)})" if marks else "")
+    return (
+        run,
+        h(f"measure.quantity.{one.quantity}"),
+        spread_words(one.measured, kind),
+        _estimate_words(one.before, kind),
+        signed(one.before_error_fraction),
+        _estimate_words(one.after, kind),
+        signed(one.after_error_fraction),
+    )
+
+
+def errors_words(figures: Sequence[Compared]) -> tuple[float, float | None, int]:
+    """Median absolute error of the quiet figures before and after (None where some have no after), and how many."""
+    quiet = [one for one in figures if not one.noisy] or list(figures)
+    before = statistics.median(abs(one.before_error_fraction) for one in quiet)
+    after = [abs(e) for one in quiet if (e := one.after_error_fraction) is not None]
+    return before, statistics.median(after) if len(after) == len(quiet) else None, len(quiet)
+
+
+def condition_words(record: Record) -> list[str]:
+    """Why figures taken there can't be compared with others, as HTML; nothing where the machine was quiet."""
+    if not record.conditions.noisy:
+        return []
+    said = record.conditions.reasons
+    reasons = [_coded(f"measure.reason.{reason.get('code')}", reason) for reason in said]
+    return [h("measure.noisy"), *reasons]
+
+
+def note_words(codes: Sequence[str]) -> list[str]:
+    """A record's own notes, as HTML."""
+    return [_coded(f"measure.note.{code}", {"code": code}) for code in codes]
+
+
+def _coded(key: str, said: Mapping[str, str | int | float]) -> str:
+    """A code with values as its sentence; a code of a later version as it stands."""
+    values = {name: value for name, value in said.items() if name != "code"}
+    if key in _known(language()):
+        try:
+            return h(key, **values)
+        except (KeyError, ValueError):  # a file may lack what the sentence needs
+            pass
+    return html.escape(str(said.get("code", "?")))
+
+
+@lru_cache(maxsize=4)
+def _known(spoken: str) -> frozenset[str]:
+    return frozenset(catalogue(spoken))

@@ -1,0 +1,477 @@
+"""Measure without a browser, in both languages: each state says what it is, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from planner.errors import PlannerError
+from planner.measure import job as jobs_module
+from planner.measure.job import JobView
+from planner.measure.lock import machine_lock
+from planner.measure.record import parse_record, record_text
+from planner.measure.store import Store, renamed
+from planner.ui import measure_device, measure_switch
+from planner.ui.locale import LANGUAGES, text
+from planner.ui.measure_shelf import jobs
+from tests.ui.driver import charts, clean, go, markup, named, open_app, words
+from tests.ui.machine import CPU, GPU, fake_command, measured, probe_of
+
+LONG_S = 60.0  # never waited for where all is well
+
+
+def opened(language: str = "en", **query: str) -> AppTest:
+    app = open_app("measure", locale=language, **query)
+    clean(app)
+    return app
+
+
+def has(app: AppTest, name: str) -> bool:
+    return any(button.key == name for button in app.button)
+
+
+def press(app: AppTest, name: str) -> AppTest:
+    named(app.button, name).click().run()
+    clean(app)
+    return app
+
+
+def saying(app: AppTest) -> str:
+    return " ".join(words(app).replace("\\", "").split())
+
+
+@pytest.fixture
+def behaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Says how the next run behaves."""
+
+    def behave(behaviour: str) -> None:
+        monkeypatch.setattr(jobs_module, "measure_command", fake_command(behaviour, tmp_path))
+        jobs.clear()
+
+    monkeypatch.delenv("FAKE_RUN_FOLDER", raising=False)
+    return behave
+
+
+def until(holds: Callable[[JobView], bool]) -> JobView:
+    deadline = time.monotonic() + LONG_S
+    while True:
+        view = jobs().view()
+        if view is not None and holds(view):
+            return view
+        assert time.monotonic() < deadline, view
+        time.sleep(0.01)
+
+
+def decoding(view: JobView) -> bool:
+    return view.latest is not None and view.latest.phase == "decode"
+
+
+# --- Before ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_processor_is_called_one_and_can_be_measured(language: str) -> None:
+    app = opened(language)
+    said = saying(app)
+    assert "Some EPYC, 2 cores" in said
+    assert text("measure.cpu_only", language) in said
+    assert text("measure.cli.no_nvidia.no_library", language) in said
+    assert text("measure.none_saved", language) in said
+    start = named(app.button, "measure-start")
+    assert start.label == text("measure.start_cpu", language, about=90.0)
+    assert not start.disabled
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_gpu_shows_what_its_driver_says(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure_device, "probed", lambda: probe_of(GPU))
+    app = opened(language)
+    said = saying(app)
+    assert "NVIDIA L4" in said
+    assert text("measure.cli.driver", language, driver="580.1", cuda="13.0") in said
+    assert text("measure.throttle.power_cap", language) in said
+    assert "somebody-elses.bin" in said
+    assert named(app.button, "measure-start").label.startswith(
+        text("measure.start_gpu", language, about=90.0)
+    )
+    named(app.selectbox, "measure_device").set_value("cpu").run()
+    clean(app)
+    assert named(app.button, "measure-start").label == text(
+        "measure.start_cpu", language, about=90.0
+    )
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_without_torch_it_says_what_to_install_and_all_else_works(
+    language: str, monkeypatch: pytest.MonkeyPatch, own_machine: Path
+) -> None:
+    bare = CPU | {"software": CPU["software"] | {"torch": None}}
+    monkeypatch.setattr(measure_device, "probed", lambda: probe_of(bare))
+    Store(own_machine).save(measured())
+    app = opened(language)
+    assert "pip install -r requirements-measure.txt" in saying(app)
+    assert not has(app, "measure-start")
+    assert len(charts(app)) == 1
+    press(app, "measure-use")
+    assert "calibration" in app.query_params
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_probe_that_fails_is_a_card_and_can_be_tried_again(
+    language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise PlannerError("probe_failed", reason="timeout")
+
+    monkeypatch.setattr(measure_device, "probed", fails)
+    app = opened(language)
+    assert text("error.probe_failed", language, reason="timeout") in saying(app)
+    monkeypatch.setattr(measure_device, "probed", lambda: probe_of(CPU))
+    press(app, "probe-again")
+    assert has(app, "measure-start")
+
+
+def test_another_program_s_measurement_keeps_the_button_off() -> None:
+    with machine_lock():
+        app = opened()
+        assert named(app.button, "measure-start").disabled
+        assert "Something is being measured on this machine already" in saying(app)
+    app.run()
+    assert not named(app.button, "measure-start").disabled
+
+
+# --- Running ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_from_the_button_to_calibrated_figures(
+    language: str, behaves: Callable[[str], None], tmp_path: Path
+) -> None:
+    behaves("gated")
+    app = press(opened(language), "measure-start")
+    until(decoding)
+    app.run()
+    said = saying(app)
+    assert text("measure.phase.decode", language) in said
+    assert "1 / 3" in said
+    assert not has(app, "measure-start")
+    (tmp_path / "go").touch()
+    until(lambda view: view.ended)
+    app.run()
+    clean(app)
+    said = saying(app)
+    assert text("measure.ended_done", language) in said
+    assert text("measure.kept", language, rows=len(measured().rows)) in said
+    assert "made up" in said
+    assert len(charts(app)) == 1
+    press(app, "measure-use")
+    own = measured().calibration
+    assert own is not None
+    used = text("note.own_calibration", language, name=own.name, date=own.date)
+    assert used in saying(app)
+    for path in ("fit", "speed"):
+        clean(go(app, path))
+        assert used in saying(app)
+        assert "A CPU" in saying(app)
+    assert text("basis.calibrated", language) in words(app)
+    named(app.button, "undo-button").click().run()
+    assert used not in saying(app)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_cancelling_keeps_what_was_measured(
+    language: str, behaves: Callable[[str], None], own_machine: Path
+) -> None:
+    behaves("polite")
+    app = press(opened(language), "measure-start")
+    until(decoding)
+    press(app.run(), "measure-cancel")
+    until(lambda view: view.ended)
+    app.run()
+    clean(app)
+    said = saying(app)
+    assert text("measure.ended_cancelled", language) in said
+    assert text("measure.kept", language, rows=2) in said
+    assert text("measure.note.cancelled", language) in said
+    assert has(app, "measure-start")
+    press(app, "measure-put-away")
+    assert text("measure.ended_cancelled", language) not in saying(app)
+    assert len(Store(own_machine).kept()) == 1
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_killed_run_says_so_and_keeps_what_was_measured(
+    language: str, behaves: Callable[[str], None]
+) -> None:
+    behaves("killed")
+    app = press(opened(language), "measure-start")
+    until(lambda view: view.ended)
+    app.run()
+    clean(app)
+    said = saying(app)
+    assert text("measure.ended_failed", language) in said
+    assert text("measure.ended_signal", language, signal="9") in said
+    assert text("measure.kept", language, rows=1) in said
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_refused_run_shows_why(language: str, behaves: Callable[[str], None]) -> None:
+    behaves("refuses")
+    app = press(opened(language), "measure-start")
+    until(lambda view: view.ended)
+    app.run()
+    clean(app)
+    assert text("measure.kept_nothing", language) in saying(app)
+    assert [code.value for code in app.code if "torch" in code.value] == ["Measuring needs torch."]
+
+
+def test_a_closed_tab_comes_back_to_its_run(behaves: Callable[[str], None], tmp_path: Path) -> None:
+    behaves("gated")
+    press(opened(), "measure-start")
+    until(decoding)
+    other = opened("es")  # another session on the same machine
+    assert text("measure.phase.decode", "es") in saying(other)
+    assert not has(other, "measure-start")
+    assert has(other, "measure-cancel")
+    (tmp_path / "go").touch()
+    until(lambda view: view.ended)
+    later = opened()
+    assert text("measure.ended_done", "en") in saying(later)
+    assert len(charts(later)) == 1
+
+
+def test_starting_twice_runs_once(behaves: Callable[[str], None]) -> None:
+    behaves("sleeps")
+    first, second = opened(), opened()
+    press(first, "measure-start")
+    press(second, "measure-start")  # whose page didn't know yet
+    view = until(decoding)
+    assert view.state == "running"
+    first.run()
+    assert has(first, "measure-cancel")
+    second.run()
+    assert has(second, "measure-cancel")
+
+
+def test_what_is_asked_for_reaches_the_command(
+    behaves: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behaves("done")
+    asked: list[list[str]] = []
+    command = jobs_module.measure_command
+
+    def listens(arguments: list[str]) -> list[str]:
+        asked.append(list(arguments))
+        return command(arguments)
+
+    monkeypatch.setattr(jobs_module, "measure_command", listens)
+    jobs.clear()
+    app = opened("es")
+    named(app.selectbox, "measure_model").set_value("google/gemma-3-12b-it").run()
+    named(app.toggle, "measure_thorough").set_value(True).run()
+    press(app, "measure-start")
+    until(lambda view: view.ended)
+    (arguments,) = asked
+    assert arguments[: arguments.index("--progress")] == [
+        "--lang", "es", "--device", "cpu", "--model", "google/gemma-3-12b-it",
+    ]  # fmt: skip
+
+
+# --- Saved -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_measurement_is_renamed_deleted_and_brought_back(
+    language: str, own_machine: Path
+) -> None:
+    store = Store(own_machine)
+    key = store.save(measured())
+    app = opened(language)
+    app.text_input(key=f"measure_name_{key}").set_value("after the fan").run()
+    press(app, "measure-rename-do")
+    assert [one.name for one in store.kept()] == ["after the fan"]
+    assert "after the fan" in saying(app)
+    press(app, "measure-delete")
+    assert store.kept() == []
+    assert text("measure.deleted", language, name="after the fan") in saying(app)
+    press(app, "measure-undo-button")
+    assert [one.name for one in store.kept()] == ["after the fan"]
+    assert len(charts(app)) == 1
+
+
+def test_a_taken_name_is_refused_in_place(own_machine: Path) -> None:
+    store = Store(own_machine)
+    store.save(renamed(measured(), "other"))
+    key = store.save(measured())
+    app = opened()
+    named(app.selectbox, "measure_pick").set_value(key).run()
+    app.text_input(key=f"measure_name_{key}").set_value("other").run()
+    press(app, "measure-rename-do")
+    assert "There is a measurement called “other” already" in saying(app)
+    assert len(store.kept()) == 2
+
+
+def test_a_damaged_file_is_listed_and_can_be_deleted(own_machine: Path) -> None:
+    store = Store(own_machine)
+    store.save(measured())
+    (store.folder / "broken-1.json").write_text("{")
+    app = opened()
+    assert named(app.selectbox, "measure_pick").options[-1] == "broken-1.json: damaged"
+    named(app.selectbox, "measure_pick").set_value("broken-1").run()
+    clean(app)
+    assert "isn't JSON" in saying(app)
+    press(app, "measure-delete")
+    assert len(charts(app)) == 1
+
+
+def test_names_from_files_are_shown_as_they_are(own_machine: Path) -> None:
+    Store(own_machine).save(renamed(measured(), "<b>x</b> **y** `z`"))
+    app = opened()
+    assert "<b>x</b>" not in markup(app).replace("&lt;b&gt;x&lt;/b&gt;", "")
+    assert "&lt;b&gt;x&lt;/b&gt;" in markup(app)
+
+
+def upload(app: AppTest, content: bytes, name: str = "m.json") -> AppTest:
+    named(app.file_uploader, "measure_import_file").set_value((name, content, "application/json"))
+    app.run()
+    return press(app, "measure-import")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_imported_file_is_kept_and_fitted(language: str, own_machine: Path) -> None:
+    bare = measured().model_copy(update={"calibration": None})
+    app = upload(opened(language), record_text(bare).encode())
+    (kept,) = Store(own_machine).kept()
+    assert kept.after_fraction is not None
+    assert len(charts(app)) == 1
+    assert has(app, "measure-use")
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"format": "headroom-measurement"}', b"\xff"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_foreign_file_is_refused_and_nothing_is_kept(
+    language: str, content: bytes, own_machine: Path
+) -> None:
+    upload(opened(language), content)
+    assert Store(own_machine).kept() == []
+
+
+# --- Logs ------------------------------------------------------------------------------------------------------------
+
+LOG = Path(__file__).resolve().parents[1] / "measure" / "readers" / "fixtures"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_log_is_set_against_its_prediction(language: str) -> None:
+    app = opened(language)
+    named(app.text_area, "measure_log_text").set_value((LOG / "vllm-0.11.log").read_text()).run()
+    clean(app)
+    # The log names no GPU, and the scenario's can't run it.
+    assert text("figure.weights_bytes_per_gpu", language) not in saying(app)
+    named(app.selectbox, "measure_log_gpu_t4").set_value("l4").run()
+    clean(app)
+    said = saying(app)
+    assert text("figure.weights_bytes_per_gpu", language) in said
+    assert text("log.column.printed", language) in said
+    press(app, "measure-log-use")
+    assert (app.query_params["engine"], app.query_params["gpu"]) == ("vllm", "l4")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_no_log_is_refused(language: str) -> None:
+    app = opened(language)
+    named(app.text_area, "measure_log_text").set_value("hello").run()
+    clean(app)
+    expected = text("error.log_foreign", language, expected="vLLM, SGLang, llama.cpp")
+    assert expected in saying(app)
+
+
+# --- A server with users ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def public(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure_switch, "is_local", lambda: False)
+    monkeypatch.setattr(measure_device, "is_local", lambda: False)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_on_a_public_server_measuring_is_off_and_nothing_is_probed(
+    language: str, public: None, monkeypatch: pytest.MonkeyPatch, own_machine: Path
+) -> None:
+    monkeypatch.setattr(measure_device, "probed", None)  # whoever calls it fails
+    Store(own_machine).save(renamed(measured(), "the operator's"))
+    app = opened(language)
+    said = saying(app)
+    assert text("measure.off", language, switch="HEADROOM_MEASURE=on") in said
+    assert "the operator's" not in said
+    assert text("measure.none_saved", language) in said
+
+
+def test_on_a_public_server_an_import_stays_with_its_visitor(
+    public: None, own_machine: Path
+) -> None:
+    app = upload(opened(), record_text(measured()).encode())
+    assert len(charts(app)) == 1
+    assert text("measure.session_only", "en") in saying(app)
+    assert not (own_machine / "measurements").exists()
+    assert text("measure.none_saved", "en") in saying(opened())
+    press(app, "measure-delete")
+    press(app, "measure-undo-button")
+    assert len(charts(app)) == 1
+
+
+def test_the_operator_can_switch_measuring_on_and_only_the_starter_sees_the_result(
+    public: None,
+    monkeypatch: pytest.MonkeyPatch,
+    behaves: Callable[[str], None],
+    own_machine: Path,
+) -> None:
+    monkeypatch.setenv("HEADROOM_MEASURE", "on")
+    monkeypatch.setattr(measure_device, "probed", lambda: probe_of(GPU))
+    behaves("done")
+    app = opened()
+    assert "somebody-elses.bin" not in saying(app)
+    assert text("measure.others", "en", number=1) in saying(app)
+    press(app, "measure-start")
+    until(lambda view: view.ended)
+    app.run()
+    clean(app)
+    assert text("measure.none_saved", "en") not in saying(app)
+    assert text("measure.none_saved", "en") in saying(opened())
+    assert len(Store(own_machine).kept()) == 1  # the operator's folder has it
+
+
+def test_the_operator_can_share_measurements(
+    public: None, monkeypatch: pytest.MonkeyPatch, own_machine: Path
+) -> None:
+    monkeypatch.setenv("HEADROOM_SHARED_MEASUREMENTS", "on")
+    Store(own_machine).save(measured())
+    assert len(charts(opened())) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.8.8.8", True), ("0.0.0.0", False),
+        ("", False), ("::", False), ("192.168.1.5", False), ("example.org", False),
+    ],
+)  # fmt: skip
+def test_what_counts_as_this_computer_alone(address: str, local: bool) -> None:
+    assert measure_switch._is_loopback(address) is local
+
+
+@pytest.mark.parametrize(("said", "on"), [("on", True), ("1", True), ("off", False), ("", True)])
+def test_a_local_server_measures_unless_it_is_switched_off(
+    said: str, on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADROOM_MEASURE", said)
+    assert measure_switch.measuring_is_on() is on
+
+
+def test_the_record_survives_the_page() -> None:
+    assert parse_record(record_text(measured())) == measured()
