@@ -20,6 +20,7 @@ from planner.catalog.formats import (
     weight_format_ids,
 )
 from planner.catalog.search import read_index
+from planner.catalog.served import may_serve
 from planner.deployment import resolve_model
 from planner.errors import PlannerError
 from planner.quantity import GB
@@ -94,9 +95,18 @@ def card_name(values: Mapping[str, Any]) -> str:
     return accelerator_names().get(card.id.partition("@")[0], card.name)
 
 
-def engine_choices(card: Accelerator) -> list[Choice]:
-    """The engines, first those that run on the card."""
-    found = [Choice(id_, runs_on(id_, card)) for id_ in engine_ids()]
+def model_type_of(values: Mapping[str, Any]) -> str:
+    """The type of the model that a scenario's values mean; "" where there is none."""
+    try:
+        given = GivenConfig.of(values["config"] or None)
+        return resolve_model(values["model"], given).architecture.model_type
+    except PlannerError:
+        return ""
+
+
+def engine_choices(card: Accelerator, model_type: str) -> list[Choice]:
+    """The engines, first those that run on the card and may serve the type of model."""
+    found = [Choice(id_, runs_on(id_, card) and may_serve(id_, model_type)) for id_ in engine_ids()]
     return sorted(found, key=lambda choice: not choice.runs)
 
 
@@ -104,12 +114,7 @@ def engine_meant(values: dict[str, Any]) -> str:
     """The engine chosen, or the one that is meant by default for this card, format and type of model."""
     if values["engine"]:
         return str(values["engine"])
-    try:
-        given = GivenConfig.of(values["config"] or None)
-        model_type = resolve_model(values["model"], given).architecture.model_type
-    except PlannerError:
-        model_type = ""
-    return default_engine(values["weights"], card_of(values), model_type)
+    return default_engine(values["weights"], card_of(values), model_type_of(values))
 
 
 def engine_name(id_: str) -> str:

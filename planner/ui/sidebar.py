@@ -193,7 +193,8 @@ def _hardware(evaluation: Evaluation | None) -> None:
     integer("gpus", most=MAX_GPUS, default=evaluation.deployment.gpus if evaluation else 1)
     default = choices.engine_name(choices.engine_meant({**values, "engine": None}))
     labels = {NOBODY_CHOSE: state.plain("sidebar.engine_default", engine=default)}
-    for choice in choices.engine_choices(choices.card_of(values)):
+    model_type = choices.model_type_of(values)
+    for choice in choices.engine_choices(choices.card_of(values), model_type):
         labels[choice.id] = choices.engine_name(choice.id) + ("" if choice.runs else " · ✕")
     select("engine", labels, help_key="help.engine")
     if values["calibration"]:

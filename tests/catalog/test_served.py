@@ -11,6 +11,7 @@ from planner.catalog.engines import default_engine, engine_ids, runs_on
 from planner.catalog.models import model_ids
 from planner.catalog.served import Service, may_serve, served_by
 from planner.errors import Unsupported
+from planner.ui.choices import engine_choices, model_type_of
 
 
 @pytest.mark.parametrize("engine_id", engine_ids())
@@ -83,3 +84,13 @@ def test_a_model_that_no_list_names_is_answered_with_a_note() -> None:
     assert note.values["model_type"] == "olmo"
     listed = evaluate(Scenario(model="allenai/OLMo-7B-hf", gpu="h100", engine="vllm"))
     assert not any(note.code.startswith("model_unlisted") for note in listed.assumptions)
+
+
+def test_the_sidebar_marks_engines_that_do_not_serve_the_model() -> None:
+    values = {"model": "google-t5/t5-base", "config": None}
+    offered = engine_choices(accelerator("h100"), model_type_of(values))
+    assert {choice.id for choice in offered if not choice.runs} == {"vllm", "sglang"}
+    assert [choice.runs for choice in offered] == sorted(
+        (choice.runs for choice in offered), reverse=True
+    )
+    assert model_type_of({"model": "no such model", "config": None}) == ""
