@@ -8,8 +8,10 @@ from typing import Any
 
 from planner.answers import MemoryAnswer
 from planner.errors import InvalidInput, Note
-from planner.evaluation import Evaluation, evaluate
+from planner.evaluation import Evaluation, evaluate, resolve
 from planner.measure.readers.log_reading import FigureName, LogReading
+from planner.memory.pool import sequence_bytes
+from planner.memory_limits import budget_of
 from planner.quantity import Estimate
 from planner.scenario import Scenario
 
@@ -142,9 +144,7 @@ def _predicted(name: FigureName, evaluation: Evaluation) -> Estimate | None:
     memory: MemoryAnswer = evaluation.memory
     scenario = evaluation.scenario
     if name == "cache_bytes":
-        slots = float(scenario.concurrency)
-        whole = float(memory.kv_bytes_per_sequence.mid + memory.state_bytes_per_sequence.mid)
-        return Estimate.exact(slots * whole, "bytes")
+        return Estimate.exact(_cache_of_slots(scenario), "bytes")
     if name == "max_concurrency":
         tokens = memory.engine_printed_kv_tokens
         longest = float(scenario.max_model_len or evaluation.model.max_context_tokens)
@@ -157,3 +157,11 @@ def _predicted(name: FigureName, evaluation: Evaluation) -> Estimate | None:
     if name == "graphs_bytes_per_gpu" and found is not None and float(found.high) == 0.0:
         return None  # inside another part by this engine's policy
     return found
+
+
+def _cache_of_slots(scenario: Scenario) -> float:
+    """The cache of every slot's whole context, over all GPUs and the host, in the engine's own cells (bytes)."""
+    whole = scenario.replace(gpus=None, tp=None, pp=None, gpu_layers=None, cpu_expert_layers=None)
+    budget = budget_of(resolve(whole), whole)
+    context = float(scenario.max_model_len or scenario.input_tokens + scenario.output_tokens)
+    return float(scenario.concurrency * sequence_bytes(budget.pool, context))

@@ -31,7 +31,8 @@ MARKERS = (
 )
 FILE_SIZES = {"Small": "S", "Medium": "M", "Large": "L"}
 HOST = re.compile(r"(?:CPU|Host|BLAS)")
-BUILD = re.compile(r"(?:build|version)[:=] ?(?:b)?(\d{3,6}) ?\(")
+# "build: 6500 (12ab34cd)", "main: build = 2999 (…)" before b3500, "build_info: b8247-aaa18bb49" of the server.
+BUILD = re.compile(r"(?:build|version) ?[:=] ?b?(\d{3,6}) ?\(|build_info: b(\d{3,6})-")
 DEVICES = ("  Device 0: ", "using device CUDA0 (", "using device ROCm0 (", "using device Vulkan0 (")
 BUFFER: dict[str, FigureName] = {
     "model buffer size =": "weights_bytes_per_gpu",
@@ -59,7 +60,8 @@ def read_llama_cpp_log(text: str) -> LogReading:
         parts.state("concurrency", sequences)
         parts.state("max_num_seqs", sequences)
     parts.state("max_num_batched_tokens", context.get("n_ubatch"))
-    parts.state("pp", len(devices) or None)
+    if context:  # the weights are loaded, and no further device follows
+        parts.state("pp", len(devices) or None)
     return parts.reading(KNOWN)
 
 
@@ -70,7 +72,7 @@ def _without_spaces(line: str) -> str:
 
 def _header(parts: LogParts, number: int, line: str) -> None:
     if parts.version is None and (found := BUILD.search(line[:400])) is not None:
-        parts.version = f"b{found[1]}"
+        parts.version = f"b{found[1] or found[2]}"
     if not line.endswith("\n"):
         return  # what follows reaches to the end of its line
     if not parts.model:

@@ -137,6 +137,14 @@ def test_llama_cpp() -> None:
     }
 
 
+def test_llama_cpp_over_two_gpus() -> None:
+    reading = read_log(log("llama-cpp-two-gpus.log"))
+    expected = {"gpu": "rtx-3090", "pp": 2, "model": "google/gemma-3-27b-it"}
+    assert expected.items() <= reading.scenario.items()
+    assert printed(reading)["weights_bytes_per_gpu"] == pytest.approx(8123.5 * MIB)
+    assert printed(reading)["cache_bytes"] == (2560 + 624) * MIB
+
+
 def test_llama_cpp_s_earlier_names_say_the_same() -> None:
     reading = read_log(log("llama-cpp-b4000.log"))
     assert reading.scenario["weights"] == "gguf:Q8_0"
@@ -157,6 +165,15 @@ def test_layers_on_the_host_are_stated() -> None:
     assert on_card.mid < 0.75 * all_on_card.mid
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["main: build = 6500 (12ab34cd)", "build_info: b6500-12ab34cd", "version: 6500 (12ab34cd)"],
+)
+def test_every_way_of_naming_a_build(line: str) -> None:
+    text = log("llama-cpp-b6500.log").replace("build: 6500 (12ab34cd)", line)
+    assert read_log(text).version == "b6500"
+
+
 def test_windowed_and_full_layers_add_up_once() -> None:
     line = "llama_kv_cache: size = {} MiB ({} cells,  12 layers,  1/1 seqs), K (f16): {} MiB\n"
     full, window = line.format(3072.00, 131072, 1536.00), line.format(18.00, 768, 9.00)
@@ -175,6 +192,9 @@ def test_windowed_and_full_layers_add_up_once() -> None:
         ("llama-cpp-b6500.log", {}, "weights_bytes", 0.005),
         ("llama-cpp-b6500.log", {}, "cache_bytes", 1e-9),
         ("llama-cpp-b4000.log", {"gpu": "rtx-4090"}, "cache_bytes", 1e-9),
+        # Windowed layers keep the window and a batch: 1,536 cells.
+        ("llama-cpp-two-gpus.log", {}, "cache_bytes", 1e-9),
+        ("llama-cpp-two-gpus.log", {}, "activation_bytes_per_gpu", 0.05),
     ],
 )
 def test_printed_against_predicted(
