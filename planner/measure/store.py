@@ -13,7 +13,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
@@ -39,8 +39,7 @@ class Kept:
     Attributes:
         key: what the store knows it by.
         engine: that ran; "" where no row says.
-        before_fraction, after_fraction: median error of predicted times without and with its calibration; None
-            where it has none.
+        errors: median error of "ttft" and "tpot" without and with its calibration, of those that it was fitted to.
         refusal: why it can't be read, for a damaged file; the other fields then say what little is known.
     """
 
@@ -49,8 +48,7 @@ class Kept:
     date: str = ""
     accelerator: str = ""
     engine: str = ""
-    before_fraction: float | None = None
-    after_fraction: float | None = None
+    errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     refusal: PlannerError | None = None
 
 
@@ -81,16 +79,18 @@ def summary(record: Record, key: str) -> Kept:
     engine = next(
         (str(row.scenario["engine"]) for row in record.rows if "engine" in row.scenario), ""
     )
-    errors = [one for one in (calibration.tpot, calibration.ttft) if one] if calibration else []
-    rows = sum(error.rows for error in errors)
+    fitted = {"ttft": calibration.ttft, "tpot": calibration.tpot} if calibration else {}
     return Kept(
         key=key,
         name=record.name,
         date=record.date,
         accelerator=record.device.name if record.device else record.accelerator,
         engine=engine,
-        before_fraction=sum(e.before_fraction * e.rows for e in errors) / rows if rows else None,
-        after_fraction=sum(e.after_fraction * e.rows for e in errors) / rows if rows else None,
+        errors={
+            name: (error.before_fraction, error.after_fraction)
+            for name, error in fitted.items()
+            if error is not None
+        },
     )
 
 

@@ -261,7 +261,7 @@ def ended(view: JobView) -> None:
     says = [h(f"measure.ended_{view.state}"), kept]
     if view.state == "failed" and view.exit_code is not None and view.exit_code < 0:
         says.append(h("measure.ended_signal", signal=str(-view.exit_code)))
-    with st.container(key="measure-ended"):
+    with st.container(key="measure-ended", gap="xsmall"):
         draw(notes_html([" ".join(says)], "info" if view.state == "done" else "warn"))
         if mine and view.kept_refusal is not None:
             st.markdown(refusal_text(view.kept_refusal))

@@ -47,6 +47,9 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
         draw(notes_html(warnings, "warn"))
     if (chart := measured_chart(compared.figures)) is not None:
         draw_chart(chart)
+    elif compared.figures:
+        cells = map(compared_cells, compared.figures)
+        draw(table_html(h("measure.compared"), compared_head(), cells))
     with st.container(key="measure-more"):
         _details(record, compared)
 
@@ -152,13 +155,6 @@ def _kind_ran(weights: str, own: OwnCalibration) -> bool:
 
 
 def _details(record: Record, compared: Comparison) -> None:
-    if compared.figures:
-        with st.expander(t("measure.compared"), key="measure-compared"):
-            draw(
-                table_html(
-                    h("measure.compared"), compared_head(), map(compared_cells, compared.figures)
-                )
-            )
     if own := record.calibration:
         with st.expander(t("measure.constants"), key="measure-constants"):
             draw(_constants(own))

@@ -48,7 +48,7 @@ def pick() -> Record | None:
             key=name,
             on_change=_take,
             args=(name,),
-            width=520,
+            width=420,
         )
         record = _actions(place, by_key[current])
     if not sharing_is_on():
@@ -67,11 +67,12 @@ def _take(name: str) -> None:
 def _label(one: Kept, spoken: str) -> str:
     if one.refusal is not None:
         return text("measure.saved_damaged", spoken, name=one.name)
-    said = {"name": one.name, "date": one.date[:10], "device": one.accelerator}
-    if one.before_fraction is None or one.after_fraction is None:
-        return text("measure.saved_line", spoken, **said)
-    errors = {"before": one.before_fraction, "after": one.after_fraction}
-    return text("measure.saved_line_fitted", spoken, **said, **errors)
+    parts = [one.name, one.date[:10], one.accelerator, one.engine]
+    parts += [
+        text(f"measure.saved_{name}", spoken, before=before, after=after)
+        for name, (before, after) in one.errors.items()
+    ]
+    return " · ".join(part for part in parts if part)
 
 
 def _actions(place: Shelf, one: Kept) -> Record | None:

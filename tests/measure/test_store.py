@@ -78,9 +78,8 @@ def test_the_list_says_what_each_is(store: Store) -> None:
         "t4",
         "transformers",
     )
-    assert first.before_fraction == pytest.approx(0.4)
-    assert first.after_fraction == pytest.approx((4 * 0.1 + 12 * 0.2) / 16)
-    assert (second.name, second.before_fraction, second.after_fraction) == ("old", None, None)
+    assert first.errors == {"tpot": (0.4, 0.1), "ttft": (0.4, 0.2)}
+    assert (second.name, second.errors) == ("old", {})
 
 
 def test_nothing_is_listed_before_anything_is_saved(store: Store) -> None:

@@ -346,7 +346,7 @@ def test_an_imported_file_is_kept_and_fitted(language: str, own_machine: Path) -
     bare = measured().model_copy(update={"calibration": None})
     app = upload(opened(language), record_text(bare).encode())
     (kept,) = Store(own_machine).kept()
-    assert kept.after_fraction is not None
+    assert kept.errors.keys() == {"ttft", "tpot"}
     assert len(charts(app)) == 1
     assert has(app, "measure-use")
 

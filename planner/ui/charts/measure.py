@@ -52,7 +52,7 @@ def measured_chart(figures: Sequence[Compared]) -> Chart | None:
             ),
         },
         compared_head(),
-        lambda: [compared_cells(one) for one in times],
+        lambda: [compared_cells(one) for one in figures],
         _legend(fitted=bool(fitted)),
     )
 
@@ -101,5 +101,5 @@ def _hover(one: Compared, *, after: bool) -> str:
 
 def _legend(*, fitted: bool) -> str:
     shipped = f'<span><i class="hr-sign" style="color:{NEUTRAL}">○</i>{h("measure.shipped")}</span>'
-    own = f'<span><i class="hr-sign" style="color:{SERIES[0]}">●</i>{h("measure.own")}</span>'
+    own = f'<span><i class="hr-sign" style="color:var(--hr-accent)">●</i>{h("measure.own")}</span>'
     return f'<div class="hr-keys">{shipped}{own if fitted else ""}</div>'
