@@ -17,6 +17,12 @@ MAX_ITEMS = 500_000
 MAX_DIGITS = 30
 _MAY_BE_LONG = 10 ** (MAX_DIGITS - 1)
 
+# In a text of this length only the first of a layer's experts is kept where each is listed (`_thinned`).
+LONG_TEXT = 500_000
+# Bounded everywhere, so that no text takes long.
+_OTHER_EXPERT = re.compile(
+    r'"[^"]{0,200}experts\.[1-9][^"]{0,200}"\s{0,99}:\s{0,99}\{[^{}]{0,400}\}\s{0,99},\s{0,99}'
+)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _NOT_SHAPE = bytes(sorted({*range(256)} - {*b'"{}[],:'}))
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
@@ -27,6 +33,8 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?$)|[\[\]{},]', re.DOTALL)
 
 def parse_config(text: str | bytes) -> dict[str, Any]:
     """A configuration as plain data; Infinity, which JSON doesn't know, as the text "Infinity".
+
+    From a long text, of the modules that are listed for each of a layer's experts only the first expert's.
 
     Args:
         text: JSON, as text or UTF-8 bytes, with or without a byte order mark.
@@ -44,7 +52,7 @@ def parse_config(text: str | bytes) -> dict[str, Any]:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise InvalidConfig("config_not_utf8", position=error.start) from None
-    text = text.removeprefix("\ufeff")
+    text = _thinned(text.removeprefix("\ufeff"))
     keys = _plain_shape(text)
     value = None if keys is None else _plain_value(text, keys)
     if value is None:
@@ -75,6 +83,17 @@ def read_config_path(path: str | Path) -> dict[str, Any]:
     except (OSError, ValueError):
         raise InvalidConfig("config_unreadable", path=str(place)) from None
     return parse_config(content)
+
+
+def _thinned(text: str) -> str:
+    """A long text without what it says of the second and later experts of each layer.
+
+    Quantised checkpoints list how every expert of every layer is stored: 3 MB, of which nothing but the first expert's
+    part is asked for (`module_paths`). To read it all would take longer than everything else.
+    """
+    if len(text) < LONG_TEXT or "\\" in text:
+        return text
+    return _OTHER_EXPERT.sub("", text)
 
 
 def _plain_shape(text: str) -> int | None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from planner.architecture.keys import Keys
 from planner.architecture.read_config import (
+    LONG_TEXT,
     MAX_BYTES,
     MAX_DEPTH,
     MAX_ITEMS,
@@ -179,3 +180,26 @@ def test_plain_text_and_text_with_escapes_are_judged_alike(inside: str) -> None:
     careful = '{"\\u006d": 0, ' + inside + "}"
     plain = '{"m": 0, ' + inside + "}"
     assert _outcome(plain) == _outcome(careful)
+
+
+def test_a_long_list_of_experts_is_read_as_its_first() -> None:
+    """NVIDIA's MiniMax-M3 lists 22,000 experts' matrices; what isn't an expert, and the last entry, stay."""
+    way = {"quant_algo": "MXFP8"}
+    modules = {
+        f"model.layers.{layer}.{name}": way
+        for layer in range(20)
+        for name in (
+            "self_attn.q_proj",
+            *(f"mlp.experts.{expert}.w1" for expert in range(200)),
+            "mlp.shared_experts.w1",
+        )
+    }
+    config = {"hidden_size": 8, "quantization_config": {"quantized_layers": modules}, "tied": True}
+    text = json.dumps(config, indent=12)
+    assert len(text) > LONG_TEXT
+    kept = [name for name in modules if "mlp.experts" not in name or ".experts.0." in name]
+    assert parse_config(text) == {
+        **config,
+        "quantization_config": {"quantized_layers": dict.fromkeys(kept, way)},
+    }
+    assert parse_config(json.dumps(config)) == config
