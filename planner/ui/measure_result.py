@@ -20,7 +20,9 @@ from planner.ui.measure_words import (
     compared_head,
     condition_words,
     errors_words,
+    import_words,
     note_words,
+    row_note_words,
     row_words,
     signed,
     spread_words,
@@ -45,6 +47,9 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
     warnings = condition_words(record) + note_words(record.notes)
     if warnings:
         draw(notes_html(warnings, "warn"))
+    if told := import_words(record):
+        with st.expander(t("measure.import_notes"), key="measure-import-notes"):
+            draw(notes_html(told, "info"))
     if (chart := measured_chart(compared.figures)) is not None:
         draw_chart(chart)
     elif compared.figures:
@@ -228,10 +233,10 @@ def _rows(record: Record) -> str:
     """Every run, also those that failed, with what to know about it."""
     rows = []
     for row in record.rows:
-        outcome = h(f"measure.outcome.{row.outcome}")
+        outcome = h(f"measure.row_outcome.{row.outcome}")
         marks = [h("measure.noisy_row")] if row.noisy else []
         marks += [h("measure.check_row")] if row.role == "check" else []
-        told = ", ".join([*marks, *note_words(row.notes)]) or "–"
+        told = ", ".join([*marks, *row_note_words(row)]) or "–"
         rows.append((html.escape(row.id), row_words(row), outcome, told))
     columns = ("run", "scenario", "outcome", "notes")
     head = tuple(h(f"measure.column.{name}") for name in columns)

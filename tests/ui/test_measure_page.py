@@ -16,11 +16,12 @@ from planner.measure.lock import machine_lock
 from planner.measure.record import parse_record, record_text
 from planner.measure.store import Store, renamed
 from planner.ui import measure_device, measure_switch
-from planner.ui.locale import LANGUAGES, text
+from planner.ui.locale import LANGUAGES, catalogue, text
 from planner.ui.measure_shelf import jobs
 from tests.ui.driver import charts, clean, go, markup, named, open_app, words
 from tests.ui.machine import CPU, GPU, fake_command, measured, probe_of
 
+LOG = Path(__file__).resolve().parents[1] / "measure" / "readers" / "fixtures"
 LONG_S = 60.0  # never waited for where all is well
 
 
@@ -351,18 +352,31 @@ def test_an_imported_file_is_kept_and_fitted(language: str, own_machine: Path) -
     assert has(app, "measure-use")
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'{"format": "headroom-measurement"}', b"\xff"])
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"{", "results_not_json"),
+        (b"[]", "results_foreign"),
+        (b"hello", "results_foreign"),
+        (b"   ", "reading_empty"),
+        (b'{"format": "headroom-measurement"}', "measurement_version_unknown"),
+        (b'{"format": "headroom-measurement"', "measurement_not_json"),
+    ],
+)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_foreign_file_is_refused_and_nothing_is_kept(
-    language: str, content: bytes, own_machine: Path
+    language: str, content: bytes, code: str, own_machine: Path
 ) -> None:
-    upload(opened(language), content)
+    app = opened(language)
+    file = ("m.json", content, "application/json")
+    named(app.file_uploader, "measure_import_file").set_value(file).run()
+    clean(app)
+    press(app, "measure-import")
     assert Store(own_machine).kept() == []
+    assert catalogue(language)[f"error.{code}"].partition("{")[0] in saying(app)
 
 
 # --- Logs ------------------------------------------------------------------------------------------------------------
-
-LOG = Path(__file__).resolve().parents[1] / "measure" / "readers" / "fixtures"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
