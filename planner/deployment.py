@@ -19,6 +19,7 @@ from planner.allowed import (
     resolve_offload,
     resolve_parallelism,
     served_notes,
+    speaking_bytes,
 )
 from planner.architecture.cache import CacheLayout, states_kept_otherwise
 from planner.architecture.checkpoint.sizes import CheckpointBytes, checkpoint_of
@@ -285,6 +286,9 @@ def _resolve(
     padding = padding_of(stored, chosen, card)
     if padding:
         assumptions.append(Note("mxfp4_experts_padded", {"bytes": padding}))
+    speaking, speaking_notes = speaking_bytes(architecture, chosen, parallelism, dtype)
+    assumptions.extend(speaking_notes)
+    padding += speaking
     calibration, calibration_notes = chosen_calibration(
         calibration_text,
         chosen.id,
