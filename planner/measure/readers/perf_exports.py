@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from planner.errors import Note
 from planner.measure.readers.results import (
     Load,
     ResultRow,
@@ -39,6 +41,8 @@ RATES: dict[RecordQuantity, str] = {
     "output_tokens_per_s": "output_token_throughput",
     "total_tokens_per_s": "total_token_throughput",
 }
+SIDES = ("input", "output")
+KNOWN_FORM = "1"  # of AIPerf's schema_version, before the dot
 CSV_START = "Metric,"
 
 Table = Mapping[str, Mapping[str, Any]]
@@ -52,7 +56,11 @@ def is_perf_export(data: Mapping[str, Any]) -> bool:
 def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
     """The reading of a JSON export."""
     config = data.get("input_config")
-    version = name_in(data.get("aiperf_version"))
+    version, form = name_in(data.get("aiperf_version")), name_in(data.get("schema_version"))
+    notes = []
+    if form is not None and form.partition(".")[0] != KNOWN_FORM:
+        given = f"{version or '–'} ({form[:20]})"
+        notes.append(Note("results_version_unread", {"tool": "AIPerf", "given": given}))
     ours = version is not None or isinstance(inside(config, "loadgen"), Mapping)
     table: dict[str, Mapping[str, Any]] = {
         name: value for name, value in data.items() if isinstance(value, Mapping)
@@ -73,13 +81,18 @@ def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
         request_throughput_per_s=positive(inside(table, "request_throughput", "avg")),
         e2e_s=None if latency is None else latency.spread.median,
     )
+    codes = ["imported_mean_lengths"] if _vary(table) else []
+    rows = serving_rows(load, measured, codes)
+    if data.get("was_cancelled") is True:
+        rows = [replace(row, noisy=True, notes=(*row.notes, "imported_cancelled")) for row in rows]
     return ResultsReading(
         tool="aiperf" if ours else "genai-perf",
         version=version,
-        rows=capped(serving_rows(load, measured)),
+        rows=capped(rows),
         known={} if model is None else {"model": model},
         printed_model=printed,
         date=name_in(data.get("end_time")),
+        notes=tuple(notes),
     )
 
 
@@ -107,7 +120,8 @@ def read_perf_csv(text: str) -> ResultsReading:
     sides = (("input_tokens", "input"), ("output_tokens", "output"))
     lengths = {name: _mean_tokens(table, side) for name, side in sides}
     workload = {name: tokens for name, tokens in lengths.items() if tokens is not None}
-    row = ResultRow(workload, "loop", "fit", _figures(table))
+    codes = ("imported_mean_lengths",) if _vary(table) else ()
+    row = ResultRow(workload, "loop", "fit", _figures(table), codes)
     return ResultsReading(tool, None, capped([row]))
 
 
@@ -143,6 +157,11 @@ def _requests(table: Table) -> int | None:
 
 def _mean_tokens(table: Table, side: str) -> int | None:
     return whole(positive(inside(table, f"{side}_sequence_length", "avg")))
+
+
+def _vary(table: Table) -> bool:
+    """Whether requests differ in length, so that the lengths that are kept are means."""
+    return any(positive(inside(table, f"{side}_sequence_length", "std")) for side in SIDES)
 
 
 def _failed(table: Table) -> int:

@@ -177,6 +177,10 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
         first, each = (measured[name].spread.median for name in ("ttft_s", "tpot_s"))
         latency = first + each * (outputs - 1)
     notes = ["imported_speculative"] if positive(data.get("accept_length")) else []
+    speculative = bool(notes)
+    totals = [finite(data.get(f"total_{side}_tokens")) for side in ("input", "output")]
+    if any(total is not None and total % completed for total in totals):
+        notes.append("imported_mean_lengths")
     sent = whole(positive(data.get("num_prompts"))) or completed
     failed = finite(data.get("failed"))
     load = Load(
@@ -191,7 +195,7 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
         e2e_s=latency,
     )
     rows = serving_rows(load, measured, notes)
-    if not notes:
+    if not speculative:
         return rows
     # A draft model's tokens come several at a time: not what the planner's step is.
     return [replace(row, role="other") for row in rows]
