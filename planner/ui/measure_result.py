@@ -15,6 +15,7 @@ from planner.measure.record import Figure, Record
 from planner.ui import choices, state
 from planner.ui.charts.base import draw_chart
 from planner.ui.charts.measure import measured_chart
+from planner.ui.charts.measure_lengths import length_charts
 from planner.ui.measure_words import (
     compared_cells,
     compared_head,
@@ -29,7 +30,17 @@ from planner.ui.measure_words import (
 )
 from planner.ui.sidebar_measured import IN_USE
 from planner.ui.state import plain
-from planner.ui.widgets import draw, h, note_html, notes_html, refusal_text, shown, t, table_html
+from planner.ui.widgets import (
+    draw,
+    h,
+    note_html,
+    notes_html,
+    refusal_text,
+    shown,
+    side_by_side,
+    t,
+    table_html,
+)
 
 COMPARED_KEY = "measure_compared"
 FIGURE_KINDS = {"B/s": "bandwidth", "FLOP/s": "flops", "s": "time"}
@@ -51,6 +62,10 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
         with st.expander(t("measure.import_notes"), key="measure-import-notes"):
             draw(notes_html(told, "info"))
     if (chart := measured_chart(compared.figures)) is not None:
+        if lengths := length_charts(record, compared.figures):
+            with side_by_side():
+                for one in lengths:
+                    draw_chart(one)
         draw_chart(chart)
     elif compared.figures:
         cells = map(compared_cells, compared.figures)
