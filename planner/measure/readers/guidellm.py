@@ -1,4 +1,4 @@
-"""Reports of GuideLLM, 0.2 to 0.7: one JSON document with a benchmark for each load.
+"""Reports of GuideLLM, 0.2 to 0.8: one JSON document with a benchmark for each load.
 
 Its "inter_token_latency_ms" is a request's mean time per token after the first, our TPOT; its
 "time_per_output_token_ms" counts the first token in, and is left out. Latencies of requests are in seconds.
@@ -30,7 +30,7 @@ from planner.measure.readers.untrusted import (
 )
 from planner.measure.record import RecordQuantity
 
-KNOWN = ("0.2", "0.7")
+KNOWN = ("0.2", "0.8")
 KNOWN_REPORTS = (1, 2)  # versions of the report's form
 MS = 1e-3
 TIMES: dict[RecordQuantity, tuple[str, float]] = {
@@ -42,7 +42,12 @@ RATES: dict[RecordQuantity, str] = {
     "output_tokens_per_s": "output_tokens_per_second",
     "total_tokens_per_s": "tokens_per_second",
 }
-MODEL_PLACES = (("args", "model"), ("args", "backend_kwargs", "model"), ("args", "processor"))
+MODEL_PLACES = (
+    ("config", "spec", "backend", "model"),
+    ("args", "model"),
+    ("args", "backend_kwargs", "model"),
+    ("args", "processor"),
+)
 OWN_MODEL_PLACES = (("config", "backend", "model"), ("worker", "backend_model"))
 
 

@@ -83,7 +83,7 @@ def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
     )
     codes = ["imported_mean_lengths"] if _vary(table) else []
     rows = serving_rows(load, measured, codes)
-    if data.get("was_cancelled") is True:
+    if data.get("was_cancelled") is True or data.get("is_complete") is False:
         rows = [replace(row, noisy=True, notes=(*row.notes, "imported_cancelled")) for row in rows]
     return ResultsReading(
         tool="aiperf" if ours else "genai-perf",
@@ -169,22 +169,27 @@ def _failed(table: Table) -> int:
 
 
 def _model(config: Any) -> str:
+    """The first model's name, from where each of the tools and versions keeps it."""
     places = (
         inside(config, "endpoint", "model_names"),
         inside(config, "model_names"),
+        inside(config, "models", "items"),
+        inside(config, "models"),
         inside(config, "model"),
     )
     for found in places:
-        name = name_in(found[0] if isinstance(found, list) and found else found)
+        one = found[0] if isinstance(found, list) and found else found
+        name = name_in(inside(one, "name")) or name_in(one)
         if name is not None:
             return name
     return ""
 
 
 def _load(config: Any) -> tuple[int | None, bool]:
-    """Requests at once, and whether they arrived at a rate, from where each of the tools keeps it."""
-    in_flight, rate = None, None
+    """Requests at once, and whether they arrived at a rate, from where each of the tools and versions keeps it."""
+    in_flight, at_a_rate = None, False
     for place in (
+        _phase(config),
         inside(config, "loadgen"),
         inside(config, "perf_analyzer", "stimulus"),
         config,
@@ -192,5 +197,16 @@ def _load(config: Any) -> tuple[int | None, bool]:
         given = inside(place, "concurrency")
         given = given[0] if isinstance(given, list) and given else given
         in_flight = in_flight or whole(positive(given))
-        rate = rate or positive(inside(place, "request_rate"))
-    return in_flight, rate is not None
+        kind = name_in(inside(place, "type"))
+        at_a_rate = at_a_rate or kind not in (None, "concurrency")
+        at_a_rate = at_a_rate or positive(inside(place, "request_rate")) is not None
+    return in_flight, at_a_rate
+
+
+def _phase(config: Any) -> Any:
+    """The phase that was measured, of those that AIPerf ran from 0.6 on; the warm-up comes before it."""
+    phases = inside(config, "phases")
+    if not isinstance(phases, list):
+        return None
+    named = [one for one in phases if inside(one, "name") == "profiling"]
+    return (named or phases[-1:] or [None])[0]

@@ -188,7 +188,7 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
         failed=int(failed) if failed is not None and failed > 0 else max(sent - completed, 0),
         sent=sent,
         in_flight=whole(positive(data.get("max_concurrency"))),
-        open_loop=_at_a_rate(data.get("request_rate")),
+        open_loop=_at_a_rate(data.get("request_rate")) or bool(data.get("ramp_up_strategy")),
         input_tokens=_mean_tokens(data.get("total_input_tokens"), completed),
         output_tokens=outputs,
         request_throughput_per_s=positive(data.get("request_throughput")),

@@ -198,8 +198,24 @@ def test_an_unknown_version_is_named_and_read() -> None:
     assert note.values["given"] == "0.4.0 (2.0)"
 
 
-def test_a_cancelled_run_does_not_count() -> None:
-    export = json.loads(data("aiperf.json")) | {"was_cancelled": True}
+def test_aiperf_s_phases_say_the_load() -> None:
+    export = json.loads(data("aiperf.json")) | {"schema_version": "1.4", "aiperf_version": "0.13.0"}
+    warm_up = {"name": "warmup", "type": "concurrency", "concurrency": 2}
+    phase = {"name": "profiling", "type": "concurrency", "concurrency": 16, "requests": 200}
+    models = {"strategy": "round_robin", "items": [{"name": "Qwen/Qwen3-8B"}]}
+    export["input_config"] = {"models": models, "phases": [warm_up, phase]}
+    reading = recognise(json.dumps(export))
+    assert reading.notes == ()
+    assert reading.rows == recognise(data("aiperf.json")).rows
+    assert reading.known == {"model": "Qwen/Qwen3-8B"}
+    phase |= {"type": "poisson", "rate": 4.0}
+    (row,) = recognise(json.dumps(export)).rows
+    assert row.role == "other"
+
+
+@pytest.mark.parametrize("said", [{"was_cancelled": True}, {"is_complete": False}])
+def test_a_cancelled_run_does_not_count(said: dict[str, Any]) -> None:
+    export = json.loads(data("aiperf.json")) | said
     (row,) = recognise(json.dumps(export)).rows
     assert row.noisy
     assert "imported_cancelled" in row.notes
