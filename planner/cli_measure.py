@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from planner.cli_endpoint import add_endpoint, run_endpoint
 from planner.cli_output import print_json
 from planner.cli_readers import add_import, add_log, run_import, run_log
 from planner.ui.locale import LANGUAGES
@@ -35,6 +36,12 @@ class SubVerb:
 
 
 SUB_VERBS: tuple[SubVerb, ...] = (
+    SubVerb(
+        "endpoint",
+        "A server that streams OpenAI's API, under load.",
+        add_endpoint,
+        run_endpoint,
+    ),
     SubVerb(
         "log", "An engine's start-up log, line by line against the prediction.", add_log, run_log
     ),

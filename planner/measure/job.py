@@ -29,7 +29,7 @@ from planner.measure.store import Store
 State = Literal["running", "cancelling", "done", "cancelled", "failed"]
 ENDED = frozenset({"done", "cancelled", "failed"})
 PHASES = (
-    "probe", "bandwidth", "matmul", "launch", "transfer", "load", "prefill", "decode", "fit",
+    "probe", "bandwidth", "matmul", "launch", "transfer", "load", "prefill", "decode", "warmup", "requests", "fit",
     "done", "cancelled", "failed",
 )  # fmt: skip
 GRACE_S = 20.0  # to write what there is and leave; a row in progress may be long

@@ -50,6 +50,15 @@ class Spread(Strict):
         return (self.high - self.low) / (2.0 * self.median)
 
 
+class Percentiles(Strict):
+    """Of requests: the value that this part of them doesn't exceed, in the unit of the figure's name."""
+
+    p50: float = Field(ge=0, allow_inf_nan=False)
+    p90: float = Field(ge=0, allow_inf_nan=False)
+    p95: float = Field(ge=0, allow_inf_nan=False)
+    p99: float = Field(ge=0, allow_inf_nan=False)
+
+
 class Figure(Strict):
     """One number of a micro-benchmark: bandwidth, matmul rate, launch overhead, transfer rate.
 
@@ -75,6 +84,8 @@ class Row(Strict):
         scenario: fields of Scenario without config, device and calibration, which the record holds once for all rows.
         arrivals: "loop" or "together", as in profiles/measurements.
         role: "fit" counts in the calibration; "check" is held back to test it; "other" says something else.
+        percentiles: of requests, where the figure is one of each request.
+        counts: how many requests ended in which way ("done", "http_429", "timeout").
         noisy: it varied too much to count.
         notes: codes of what to know about it.
     """
@@ -85,6 +96,8 @@ class Row(Strict):
     role: Literal["fit", "check", "other"] = "fit"
     outcome: Outcome = "measured"
     measured: dict[RecordQuantity, Spread] = Field(default_factory=dict)
+    percentiles: dict[RecordQuantity, Percentiles] = Field(default_factory=dict)
+    counts: dict[str, int] = Field(default_factory=dict, max_length=40)
     noisy: bool = False
     notes: list[str] = Field(default_factory=list, max_length=20)
 

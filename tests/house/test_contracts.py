@@ -166,7 +166,7 @@ ALLOWED = {
     "catalog/loader.py": "import os, pathlib",
     "architecture/hub.py": "import huggingface_hub",
     "measure/probe.py": "def f():\n    import pynvml, torch",
-    "measure/endpoint.py": "import httpx2, urllib.request",
+    "measure/endpoint/server.py": "import httpx2, urllib.request",
 }
 
 
