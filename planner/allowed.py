@@ -172,6 +172,23 @@ def padding_of(stored: StoredWeights, chosen: EngineProfile, card: Accelerator) 
     return stored.padding_rank_bytes.get(kernel, 0.0)
 
 
+def speaking_bytes(
+    architecture: Architecture, chosen: EngineProfile, parallelism: Parallelism, dtype: str
+) -> tuple[float, list[Note]]:
+    """What the parts that speak take of one GPU (bytes), and what to know about them.
+
+    Only transformers loads them with the language model; the other engines serve what reads and listens.
+    """
+    count = architecture.speaking_parameters
+    if not count:
+        return 0.0, []
+    values: dict[str, object] = {"engine": chosen.name, "parameters": float(count)}
+    if chosen.id != "transformers":
+        return 0.0, [Note("speech_parts_left_out", values)]
+    size = count * COMPUTE_BYTES[dtype]
+    return size / parallelism.pp, [Note("speech_parts_loaded", values | {"bytes": size})]
+
+
 def held_beside(
     stored: StoredWeights,
     settings: EngineSettings,

@@ -19,6 +19,7 @@ from planner.allowed import (
     resolve_offload,
     resolve_parallelism,
     served_notes,
+    speaking_bytes,
 )
 from planner.architecture.cache import CacheLayout, states_kept_otherwise
 from planner.architecture.checkpoint.sizes import CheckpointBytes, checkpoint_of
@@ -37,7 +38,7 @@ from planner.catalog.engines import (
     require_support,
     with_overrides,
 )
-from planner.catalog.formats import KVFormat, kv_format, resolve_dtype, weight_format
+from planner.catalog.formats import GGUF_PREFIX, KVFormat, kv_format, resolve_dtype, weight_format
 from planner.catalog.hosts import Host, host_of
 from planner.catalog.models import model_profile
 from planner.catalog.own_calibration import chosen_calibration
@@ -112,6 +113,12 @@ class Deployment:
     @property
     def architecture(self) -> Architecture:
         return self.model.architecture
+
+    @property
+    def quantised_unread(self) -> bool:
+        """The weights are in a format of scales, and no header of their files was read."""
+        plain = self.stored.label in COMPUTE_BYTES or self.stored.label.startswith(GGUF_PREFIX)
+        return not plain and self.model.checkpoint is None
 
     @property
     def compute_bytes(self) -> float:
@@ -285,6 +292,9 @@ def _resolve(
     padding = padding_of(stored, chosen, card)
     if padding:
         assumptions.append(Note("mxfp4_experts_padded", {"bytes": padding}))
+    speaking, speaking_notes = speaking_bytes(architecture, chosen, parallelism, dtype)
+    assumptions.extend(speaking_notes)
+    padding += speaking
     calibration, calibration_notes = chosen_calibration(
         calibration_text,
         chosen.id,

@@ -10,8 +10,6 @@ from planner.catalog.formats import kv_format, supported
 from planner.deployment import Deployment, resolve
 from planner.errors import Note, PlannerError
 from planner.memory.budget import (
-    WEIGHTS_BAND,
-    Component,
     MemoryBudget,
     engine_printed_kv_tokens,
     over_pool,
@@ -19,6 +17,7 @@ from planner.memory.budget import (
     requested_sequences,
 )
 from planner.memory.fit import Fit, Verdict, fit, remedies
+from planner.memory.parts import WEIGHTS_BAND, Component
 from planner.memory.pool import pool_layout, sequence_bytes
 from planner.memory_limits import GROWING, budget_of, held_estimate, longest_context
 from planner.quantity import GIB, Basis, Estimate, worst

@@ -12,7 +12,6 @@ import numpy as np
 
 from planner.deployment import Deployment
 from planner.memory.budget import (
-    UNKNOWN_POOL_BAND,
     MemoryBudget,
     max_concurrency,
     max_context,
@@ -20,6 +19,7 @@ from planner.memory.budget import (
     over_pool,
 )
 from planner.memory.fit import fit_level
+from planner.memory.parts import UNKNOWN_POOL_BAND
 from planner.quantity import Estimate, FloatArray, Quantity, maximum, minimum
 from planner.scenario import MAX_CONCURRENCY, Scenario
 from planner.speed.kernels import as_factor
@@ -50,6 +50,7 @@ def budget_at(
         max_model_len=max_model_len,
         compute_bytes=deployment.compute_bytes,
         padding_bytes=deployment.padding_bytes,
+        quantised=deployment.quantised_unread,
         host=deployment.stored.host,
     )
 

@@ -12,13 +12,13 @@ from planner.architecture.adapters import ADAPTERS, WRAPPERS, Wrapper, adapter_f
 from planner.architecture.adapters.text_defaults import TEXT_DEFAULTS
 from planner.architecture.keys import Keys
 from planner.architecture.rotary import rotary_tables
+from planner.architecture.speaking import speaking_parameters
 from planner.architecture.spec import Architecture, Tower
 from planner.architecture.towers import towers_of
 from planner.catalog.models import ModelProfile, model_profile
 from planner.errors import UnsupportedArchitecture
 
-# Their parts that speak aren't described.
-_SPEAKING = frozenset({"qwen2_5_omni", "qwen3_omni_moe"})
+_SPEAKING = frozenset({"qwen3_omni_moe"})
 # What a language model's section leaves to the level above it.
 _INHERITED = ("dtype", "torch_dtype", "quantization_config", "compression_config")
 
@@ -77,14 +77,13 @@ def _wrapped(keys: Keys, model_type: str, wrapper: Wrapper) -> Architecture:
         raise _unsupported(text_type)
     towers = towers_of(keys.config)
     described = adapter(text_keys)
-    left_out = ("speech_parts_left_out",) if model_type in _SPEAKING else ()
     return replace(
         described,
         model_type=model_type,
         towers=towers,
         rotary_tables=rotary_tables(text),
         modality=wrapper.modality or _modality(towers),
-        notes=(*described.notes, *left_out),
+        speaking_parameters=speaking_parameters(keys.config) if model_type in _SPEAKING else 0,
     )
 
 

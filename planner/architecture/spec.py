@@ -137,6 +137,7 @@ class Architecture:
         dtype: the checkpoint's own storage type ("bfloat16", "float16", "float32").
         quantization: the checkpoint's `quantization_config`, as data, or None.
         state_dtype: in which the configuration wants recurrent state kept, or None.
+        speaking_parameters: of the parts that speak, which are no part of the language model (count).
         modality: "text", "vision-text", "audio-text", "embedding", "encoder-decoder", "omni".
         notes: codes of what the reader should know (a reconstructed key, a quirk honoured).
     """
@@ -155,6 +156,7 @@ class Architecture:
     mtp: tuple[Weight, ...] = ()
     quantization: dict[str, Any] | None = None
     state_dtype: str | None = None
+    speaking_parameters: int = 0
     modality: str = "text"
     notes: tuple[str, ...] = ()
     rotary_tables: float = 1.0

@@ -143,6 +143,7 @@ def _layers_and_tables(architecture: Architecture, config: Mapping[str, Any]) ->
         made["mtp_tables"] = -2 * vocabulary * hidden if _has_tables(architecture) else 0
         made["mtp_tables_too"] = 2 * vocabulary * hidden
         made["mtp_buffers"] = -sum(w.elements for w in architecture.mtp if w.buffer)
+    made["speaking_parts"] = architecture.speaking_parameters
     made["tied_copy"] = table if architecture.tied else 0
     made["no_head"] = -sum(w.elements for w in architecture.outer if w.part is Part.HEAD)
     for tower in architecture.towers:

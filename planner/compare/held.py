@@ -10,8 +10,9 @@ import numpy as np
 from planner.compare.placements import Group, model_of, placements
 from planner.deployment import Deployment
 from planner.errors import PlannerError
-from planner.memory.budget import Component, MemoryBudget
+from planner.memory.budget import MemoryBudget
 from planner.memory.fit import Fit, fit_level
+from planner.memory.parts import Component
 from planner.memory_answer import verdict_of
 from planner.memory_limits import budget_of, held_estimate
 from planner.quantity import Estimate, Quantity

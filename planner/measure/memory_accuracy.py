@@ -25,11 +25,11 @@ from planner.errors import Note, PlannerError
 from planner.measure.memory_constants import held_out_shifts
 from planner.memory.activations import rotary_bytes
 from planner.memory.budget import (
-    WEIGHTS_BAND,
     MemoryBudget,
     engine_printed_kv_tokens,
     workload_bytes,
 )
+from planner.memory.parts import WEIGHTS_BAND
 from planner.memory.pool import pool_layout, sequence_bytes
 from planner.memory_limits import budget_of
 from planner.quantity import GIB, MIB
@@ -51,6 +51,9 @@ CURRENT = (0, 17)  # the first vLLM whose profile run samples with fewer copies
 BASELINE = (0, 19)  # the version that the thirteen dense models of the accuracy report ran on
 PLAIN = ("bf16", "fp16", "fp32")
 BITSANDBYTES = ("nf4", "nf4-dq", "llm-int8")
+# What PyTorch allocates for cuBLAS at the first product, from Hopper on and before. The planner counts it with the
+# context; what transformers has allocated holds it. Source: PyTorch, aten/src/ATen/cuda/CublasHandlePool.cpp.
+CUBLAS_BYTES = (32 * MIB, 8.125 * MIB)
 # Half of the last digit that a log prints.
 PRINTED_POOL_BYTES = 0.005 * GIB
 PRINTED_CACHE_BYTES = 0.005 * MIB
@@ -186,11 +189,12 @@ def predicted_memory(
             sequence_bytes(pool, float(scenario.max_model_len or 0))
         )
         return size - PRINTED_CACHE_BYTES, size, size + PRINTED_CACHE_BYTES
-    tokens = float(scenario.input_tokens + scenario.output_tokens)
+    card, tokens = deployment.accelerator, float(scenario.input_tokens + scenario.output_tokens)
     lossy = float(workload_bytes(budget, float(scenario.concurrency), tokens))
-    cache = lossy / budget.kv_factor
+    cache = lossy / budget.kv_factor + CUBLAS_BYTES[(card.compute_capability or (0, 0)) < (9, 0)]
     weights = budget.weights
-    return _three(weights.low + cache, weights.mid + cache, weights.high + lossy)
+    lost = lossy - lossy / budget.kv_factor
+    return _three(weights.low + cache, weights.mid + cache, weights.high + cache + lost)
 
 
 def _three(low: object, mid: object, high: object) -> tuple[float, float, float]:
@@ -220,9 +224,12 @@ def _tokens(
     if pool is None:
         ends = (budget.kv_pool.low, budget.kv_pool.mid, budget.kv_pool.high)
     else:
-        ends = (pool - PRINTED_POOL_BYTES, pool, pool + PRINTED_POOL_BYTES)
+        # SGLang prints keys and values apart.
+        half = PRINTED_POOL_BYTES * (2.0 if deployment.engine.id == "sglang" else 1.0)
+        ends = (pool - half, pool, pool + half)
     low, mid, high = (float(engine_printed_kv_tokens(budget, length, size)) for size in ends)
-    return low, mid, high
+    block = max((group.block_tokens for group in budget.pool.groups), default=0.0)
+    return low - block, mid, high + block
 
 
 def memory_family(row: Measurement, deployment: Deployment, quantity: str) -> str | None:

@@ -14,13 +14,13 @@ from planner.architecture.cache import CacheLayout
 from planner.architecture.spec import Architecture
 from planner.catalog.engines import EngineSettings
 from planner.memory.activations import (
-    activation_shape,
     compute_buffer_bytes,
     profiled_activation_bytes,
     rotary_bytes,
     step_activation_bytes,
     table_activation_bytes,
 )
+from planner.memory.parts import Component, components, pool_component
 from planner.memory.pool import (
     PoolLayout,
     engine_printed_tokens,
@@ -31,36 +31,8 @@ from planner.memory.pool import (
     sequence_bytes,
 )
 from planner.memory.weights import HostWeights
-from planner.quantity import GIB, Basis, Estimate, Quantity, maximum, minimum, round_up, worst
+from planner.quantity import Basis, Estimate, Quantity, maximum, minimum, round_up, worst
 from planner.scenario import MAX_CONCURRENCY, Parallelism
-
-# Relative bands of components, (down, up). Weights: loaded sizes lie 0 to 1 % above the files.
-WEIGHTS_BAND = (-0.005, 0.01)
-ACTIVATION_BAND = (-0.05, 0.05)
-# Mixtures and models with towers: 13 runs lie within −6 and +3 %.
-WIDE_ACTIVATION_BAND = (-0.08, 0.08)
-UNKNOWN_ACTIVATION_BAND = (-0.30, 0.30)
-# Half-widths of libraries (0.04 to 0.35 GiB seen on one card, 1.4 to 2.2 on several); graphs took 0.51 to 1.85 GiB.
-RUNTIME_BAND_BYTES = 0.1 * GIB
-RUNTIME_BAND_PARALLEL_BYTES = 0.3 * GIB
-GRAPHS_BAND_BYTES = (0.52 * GIB, 0.82 * GIB)
-# The pool of a version, card or engine that the figures weren't read off.
-UNKNOWN_POOL_BAND = 0.08
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Component:
-    """One part of the budget with its range (bytes) and what it rests on."""
-
-    mid: Quantity
-    low: Quantity
-    high: Quantity
-    basis: Basis
-
-    @property
-    def estimate(self) -> Estimate:
-        """The part as it is shown."""
-        return Estimate(self.low, self.mid, self.high, "bytes", self.basis)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,6 +118,7 @@ def memory_budget(
     max_model_len: int | None,
     compute_bytes: float,
     padding_bytes: float = 0.0,
+    quantised: bool = False,
     host: HostWeights | None = None,
 ) -> MemoryBudget:
     """How an engine divides a card's memory.
@@ -160,6 +133,7 @@ def memory_budget(
         compute_bytes: bytes per element of activations.
         padding_bytes: what the engine holds beside the checkpoint's tensors, its rotary tables apart: padding for its
             kernels, copies, blocks of its allocator.
+        quantised: the weights are in a format of scales and no header of their files was read.
         host: what of the weights lies in host memory.
 
     Returns:
@@ -207,8 +181,15 @@ def memory_budget(
             pool, _slot(settings, length, context)
         )
     free = (allowed - fixed) / factor
-    parts = _components(
-        architecture, settings, parallelism, weights, activation, runtime, graphs + 0.0 * free
+    parts = components(
+        architecture,
+        settings,
+        parallelism,
+        weights,
+        activation,
+        runtime,
+        graphs + 0.0 * free,
+        quantised=quantised,
     )
     counted = parts if inside else parts[:3]
     basis = worst(settings.basis, *(part.basis for part in counted[1:]))
@@ -221,7 +202,7 @@ def memory_budget(
         activation=parts[1],
         runtime=parts[2],
         graphs=parts[3],
-        kv_pool=_pool_component(free, counted, settings, basis),
+        kv_pool=pool_component(free, counted, settings, basis),
         slack_bytes=usable_bytes - reserved - outside,
         outside_bytes=outside,
         kv_factor=factor,
@@ -284,60 +265,6 @@ def _library_bytes(settings: EngineSettings, parallelism: Parallelism) -> float:
     if parallelism.pp > 1:
         return settings.runtime_library_bytes_pipeline
     return settings.runtime_library_bytes
-
-
-def _components(
-    architecture: Architecture,
-    settings: EngineSettings,
-    parallelism: Parallelism,
-    weights: float,
-    activation: Quantity,
-    runtime: Quantity,
-    graphs: Quantity,
-) -> tuple[Component, Component, Component, Component]:
-    """Weights, activation, runtime and graphs with their ranges."""
-    basis, shape = settings.basis, activation_shape(architecture)
-    if basis > Basis.CALIBRATED:
-        band = UNKNOWN_ACTIVATION_BAND
-    elif shape.experts or shape.towers:
-        band = WIDE_ACTIVATION_BAND
-    else:
-        band = ACTIVATION_BAND
-    half = RUNTIME_BAND_BYTES if parallelism.gpus == 1 else RUNTIME_BAND_PARALLEL_BYTES
-    down, up = GRAPHS_BAND_BYTES if settings.graphs_bytes else (0.0, 0.0)
-    return (
-        Component(
-            weights,
-            weights * (1.0 + WEIGHTS_BAND[0]),
-            weights * (1.0 + WEIGHTS_BAND[1]),
-            Basis.CALIBRATED,
-        ),
-        Component(activation, activation * (1.0 + band[0]), activation * (1.0 + band[1]), basis),
-        Component(runtime, maximum(runtime - half, 0.0), runtime + half, basis),
-        Component(
-            graphs, maximum(graphs - down, 0.0), graphs + up, worst(basis, Basis.TRANSFERRED)
-        ),
-    )
-
-
-def _pool_component(
-    free: Quantity,
-    parts: tuple[Component, ...],
-    settings: EngineSettings,
-    basis: Basis,
-) -> Component:
-    """The pool and its range: what its parts leave open, and no less than the band of its engine."""
-    less: Quantity = 0.0 * free
-    more: Quantity = 0.0 * free
-    for part in parts:
-        less, more = less + (part.high - part.mid), more + (part.mid - part.low)
-    band = settings.pool_band
-    if settings.basis > Basis.CALIBRATED:
-        band = max(band, UNKNOWN_POOL_BAND)
-    mid = maximum(free, 0.0)
-    low = maximum(minimum(free - less, mid * (1.0 - band)), 0.0)
-    high = maximum(maximum(free + more, mid * (1.0 + band)), 0.0)
-    return Component(mid, low, high, basis)
 
 
 def workload_bytes(budget: MemoryBudget, sequences: Quantity, tokens: Quantity) -> Quantity:

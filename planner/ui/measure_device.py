@@ -25,7 +25,7 @@ EVERY_S = 1.0
 STANDARD = ""  # the models that the measurement chooses itself
 # What a run takes, for the button; once it runs, it says itself how long it has left (s).
 ABOUT_S = {("cpu", True): 90.0, ("cpu", False): 300.0, ("gpu", True): 90.0, ("gpu", False): 420.0}
-INSTALL = "pip install -r requirements-measure.txt"
+INSTALL = "make measure-setup"
 STEPS = {"done", "cancelled", "failed"}  # phases that only say that it's over
 
 

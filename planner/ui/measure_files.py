@@ -10,8 +10,8 @@ import streamlit as st
 from planner.errors import PlannerError
 from planner.measure.job import with_calibration
 from planner.measure.readers import LogComparison, LogReading, LogRow, compare_log, read_log
-from planner.measure.record import parse_record
 from planner.ui import choices, state
+from planner.ui.measure_results import TYPES, record_of, results_fields
 from planner.ui.measure_saved import show
 from planner.ui.measure_shelf import shelf
 from planner.ui.measure_words import signed
@@ -136,11 +136,13 @@ def _log_cells(row: LogRow) -> tuple[str, ...]:
 
 
 def import_tab() -> None:
-    """A measurement's file into the list, fitted where it wasn't yet."""
-    draw(f'<p class="hr-about">{h("measure.import_about")}</p>')
-    st.file_uploader(
-        plain("measure.file"), type=["json"], key="measure_import_file", max_upload_size=MOST_MB
+    """A measurement's file, or another tool's results, into the list, fitted where it wasn't yet."""
+    draw(f'<p class="hr-about">{h("measure.import_about")} {h("import.about")}</p>')
+    file = st.file_uploader(
+        plain("measure.file"), type=TYPES, key="measure_import_file", max_upload_size=MOST_MB
     )
+    if file is not None:
+        results_fields(file.getvalue())
     st.button(t("measure.import_do"), key="measure-import", type="primary", on_click=_import)
     if refused := st.session_state.get("measure_import_refused"):
         with st.container(key="refusal-import"):
@@ -153,7 +155,8 @@ def _import() -> None:
     if file is None:
         return
     try:
-        key, _ = shelf().save_new(with_calibration(parse_record(file.getvalue())))
+        record = record_of(file.getvalue(), file.name)
+        key, _ = shelf().save_new(with_calibration(record))
         show(key)
     except PlannerError as refusal:
         st.session_state["measure_import_refused"] = refusal

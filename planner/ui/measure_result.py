@@ -15,19 +15,32 @@ from planner.measure.record import Figure, Record
 from planner.ui import choices, state
 from planner.ui.charts.base import draw_chart
 from planner.ui.charts.measure import measured_chart
+from planner.ui.charts.measure_lengths import length_charts
 from planner.ui.measure_words import (
     compared_cells,
     compared_head,
     condition_words,
     errors_words,
+    import_words,
     note_words,
+    row_note_words,
     row_words,
     signed,
     spread_words,
 )
 from planner.ui.sidebar_measured import IN_USE
 from planner.ui.state import plain
-from planner.ui.widgets import draw, h, note_html, notes_html, refusal_text, shown, t, table_html
+from planner.ui.widgets import (
+    draw,
+    h,
+    note_html,
+    notes_html,
+    refusal_text,
+    shown,
+    side_by_side,
+    t,
+    table_html,
+)
 
 COMPARED_KEY = "measure_compared"
 FIGURE_KINDS = {"B/s": "bandwidth", "FLOP/s": "flops", "s": "time"}
@@ -45,7 +58,14 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
     warnings = condition_words(record) + note_words(record.notes)
     if warnings:
         draw(notes_html(warnings, "warn"))
+    if told := import_words(record):
+        with st.expander(t("measure.import_notes"), key="measure-import-notes"):
+            draw(notes_html(told, "info"))
     if (chart := measured_chart(compared.figures)) is not None:
+        if lengths := length_charts(record, compared.figures):
+            with side_by_side():
+                for one in lengths:
+                    draw_chart(one)
         draw_chart(chart)
     elif compared.figures:
         cells = map(compared_cells, compared.figures)
@@ -228,10 +248,10 @@ def _rows(record: Record) -> str:
     """Every run, also those that failed, with what to know about it."""
     rows = []
     for row in record.rows:
-        outcome = h(f"measure.outcome.{row.outcome}")
+        outcome = h(f"measure.row_outcome.{row.outcome}")
         marks = [h("measure.noisy_row")] if row.noisy else []
         marks += [h("measure.check_row")] if row.role == "check" else []
-        told = ", ".join([*marks, *note_words(row.notes)]) or "–"
+        told = ", ".join([*marks, *row_note_words(row)]) or "–"
         rows.append((html.escape(row.id), row_words(row), outcome, told))
     columns = ("run", "scenario", "outcome", "notes")
     head = tuple(h(f"measure.column.{name}") for name in columns)

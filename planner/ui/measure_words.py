@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import html
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from planner.measure.comparison import Compared
+from planner.measure.readers.results import row_notes
 from planner.measure.record import Record, Row, Spread
 from planner.quantity import Estimate
 from planner.ui.locale import catalogue
 from planner.ui.state import language
-from planner.ui.widgets import h, range_text, shown
+from planner.ui.widgets import h, note_html, range_text, shown
 
 # How a measured figure is written, by what its name ends with.
 KINDS = (
@@ -107,9 +108,27 @@ def condition_words(record: Record) -> list[str]:
     return [h("measure.noisy"), *reasons]
 
 
-def note_words(codes: Sequence[str]) -> list[str]:
-    """A record's own notes, as HTML."""
-    return [_coded(f"measure.note.{code}", {"code": code}) for code in codes]
+def note_words(codes: Iterable[str]) -> list[str]:
+    """What codes of a record or of a row say, as HTML."""
+    known = _known(language())
+    keys = {code: f"note.{code}" for code in codes}
+    return [
+        _coded(key if key in known else f"measure.note.{code}", {"code": code})
+        for code, key in keys.items()
+    ]
+
+
+def row_note_words(row: Row) -> list[str]:
+    """What a row's codes say, as HTML, but for those that `import_words` says once for all rows."""
+    return note_words(code for code in row.notes if not code.startswith("imported_"))
+
+
+def import_words(record: Record) -> list[str]:
+    """What to know about imported rows, as HTML."""
+    if record.origin != "imported":
+        return []
+    found = [note for note in row_notes(record.rows) if f"note.{note.code}" in _known(language())]
+    return [note_html(note) for note in found]
 
 
 def _coded(key: str, said: Mapping[str, str | int | float]) -> str:

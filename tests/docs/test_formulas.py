@@ -10,8 +10,8 @@ import pytest
 from planner.catalog.accelerators import accelerator
 from planner.catalog.calibration_constants import calibration_data, calibration_figures
 from planner.catalog.engines import engine_settings
-from planner.memory.budget import UNKNOWN_POOL_BAND, WEIGHTS_BAND
 from planner.memory.fit import TIGHT_FRACTION
+from planner.memory.parts import UNKNOWN_POOL_BAND, WEIGHTS_BAND
 from tests.docs.documents import ROOT, read, results
 
 DOCUMENT = "docs/formulas.md"

@@ -85,10 +85,16 @@ def log_scenario(reading: LogReading, given: Mapping[str, Any]) -> Scenario:
     values = {**reading.scenario, **{k: v for k, v in given.items() if v not in (None, "")}}
     if "config" in given:
         values.setdefault("model", reading.printed_model or "config")
-    missing = tuple(name for name in NEEDED if not values.get(name))
+    needed: tuple[str, ...] = NEEDED
+    if any(note.code == "log_weights_method" for note in reading.notes):
+        needed = (
+            *NEEDED,
+            "weights",
+        )  # quantised in a way that is printed, so that no default can be meant
+    missing = tuple(name for name in needed if not values.get(name))
     if missing:
         printed = {"model": reading.printed_model, "gpu": reading.printed_gpu}
-        unknown = ", ".join(printed[name] for name in missing if printed[name])
+        unknown = ", ".join(printed[name] for name in missing if printed.get(name))
         if unknown:
             raise InvalidInput(
                 "reading_names_unknown", field=missing[0], missing=missing, printed=unknown

@@ -1,4 +1,4 @@
-"""Reports of GuideLLM, 0.2 to 0.7: one JSON document with a benchmark for each load.
+"""Reports of GuideLLM, 0.2 to 0.8: one JSON document with a benchmark for each load.
 
 Its "inter_token_latency_ms" is a request's mean time per token after the first, our TPOT; its
 "time_per_output_token_ms" counts the first token in, and is left out. Latencies of requests are in seconds.
@@ -25,10 +25,12 @@ from planner.measure.readers.untrusted import (
     known_model,
     name_in,
     positive,
+    version_between,
     whole,
 )
 from planner.measure.record import RecordQuantity
 
+KNOWN = ("0.2", "0.8")
 KNOWN_REPORTS = (1, 2)  # versions of the report's form
 MS = 1e-3
 TIMES: dict[RecordQuantity, tuple[str, float]] = {
@@ -40,7 +42,12 @@ RATES: dict[RecordQuantity, str] = {
     "output_tokens_per_s": "output_tokens_per_second",
     "total_tokens_per_s": "tokens_per_second",
 }
-MODEL_PLACES = (("args", "model"), ("args", "backend_kwargs", "model"), ("args", "processor"))
+MODEL_PLACES = (
+    ("config", "spec", "backend", "model"),
+    ("args", "model"),
+    ("args", "backend_kwargs", "model"),
+    ("args", "processor"),
+)
 OWN_MODEL_PLACES = (("config", "backend", "model"), ("worker", "backend_model"))
 
 
@@ -64,13 +71,14 @@ def read_guidellm(data: Mapping[str, Any]) -> ResultsReading:
             printed = printed or name_in(inside(one, *at)) or ""
     notes = []
     form = inside(data, "metadata", "version")
-    if form is not None and form not in KNOWN_REPORTS:
-        given = str(form)[:20]
+    version = name_in(inside(data, "metadata", "guidellm_version"))
+    if (form is not None and form not in KNOWN_REPORTS) or not version_between(version, KNOWN):
+        given = f"{version or '–'} ({str(form)[:20]})"
         notes.append(Note("results_version_unread", {"tool": "GuideLLM", "given": given}))
     model = known_model(printed)
     return ResultsReading(
         tool="guidellm",
-        version=name_in(inside(data, "metadata", "guidellm_version")),
+        version=version,
         rows=capped(rows),
         known={} if model is None else {"model": model},
         printed_model=printed,
@@ -116,7 +124,9 @@ def _rows(benchmark: Mapping[str, Any]) -> list[ResultRow]:
         request_throughput_per_s=positive(_of(metrics, "requests_per_second", "mean")),
         e2e_s=positive(_of(metrics, "request_latency", "mean")),
     )
-    return serving_rows(load, measured)
+    sides = ("prompt_token_count", "output_token_count")
+    spreads = [positive(_of(metrics, name, "std_dev")) for name in sides]
+    return serving_rows(load, measured, ("imported_mean_lengths",) if any(spreads) else ())
 
 
 def _strategy(benchmark: Mapping[str, Any]) -> tuple[str, int | None]:

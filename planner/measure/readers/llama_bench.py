@@ -21,10 +21,12 @@ from planner.measure.readers.untrusted import (
     name_in,
     number_in,
     positive,
+    version_between,
     whole,
 )
 from planner.measure.record import RecordQuantity
 
+KNOWN = ("b2000", "b11400")
 NS = 1e-9
 TEST = re.compile(r"(?:pp ?(\d{1,9}))?\+?(?:tg ?(\d{1,9}))?(?: @ d ?(\d{1,9}))?")
 RATE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ± (\d{1,12}(?:\.\d{1,6})?)")
@@ -64,6 +66,9 @@ def read_llama_bench(tests: Sequence[Mapping[str, Any]]) -> ResultsReading:
     build = number_in(first.get("build_number"))
     if build is not None and build >= 1.0:
         known["engine_version"] = f"b{int(build)}"
+        if not version_between(known["engine_version"], KNOWN):
+            values = {"tool": "llama-bench", "given": known["engine_version"]}
+            notes.append(Note("results_version_unread", values))
     return ResultsReading(
         tool="llama-bench",
         version=known.get("engine_version"),

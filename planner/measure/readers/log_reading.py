@@ -9,7 +9,7 @@ from typing import Any, Literal
 from planner.catalog.engine_profiles import parse_version
 from planner.catalog.search import resolve
 from planner.errors import Note, PlannerError
-from planner.measure.readers.untrusted import Size, known_model, name_in
+from planner.measure.readers.untrusted import Size, known_model, name_in, version_between
 
 MAX_FIGURES = 2_000
 MAX_SHOWN = 200  # characters of a line that are kept
@@ -128,7 +128,7 @@ class LogParts:
         self.scenario["engine"] = self.tool
         if self.version is None:
             self.note("log_version_not_printed", tool=self.tool)
-        elif not _between(self.version, known):
+        elif not version_between(self.version, known):
             first, last = known
             values = {"tool": self.tool, "given": self.version, "first": first, "last": last}
             self.note("log_version_unread", **values)
@@ -155,14 +155,6 @@ def _readable(version: str) -> bool:
     except PlannerError:
         return False
     return len(version) <= 40
-
-
-def _between(version: str, known: tuple[str, str]) -> bool:
-    if not _readable(version):
-        return False
-    first, last = (parse_version(one) for one in known)
-    given = parse_version(version)
-    return first <= given[: len(first)] and given[: len(last)] <= last
 
 
 def dtype_of(printed: str | None) -> str | None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from planner.errors import Note
 from planner.measure.readers.results import (
     Load,
     ResultRow,
@@ -39,6 +41,8 @@ RATES: dict[RecordQuantity, str] = {
     "output_tokens_per_s": "output_token_throughput",
     "total_tokens_per_s": "total_token_throughput",
 }
+SIDES = ("input", "output")
+KNOWN_FORM = "1"  # of AIPerf's schema_version, before the dot
 CSV_START = "Metric,"
 
 Table = Mapping[str, Mapping[str, Any]]
@@ -52,7 +56,11 @@ def is_perf_export(data: Mapping[str, Any]) -> bool:
 def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
     """The reading of a JSON export."""
     config = data.get("input_config")
-    version = name_in(data.get("aiperf_version"))
+    version, form = name_in(data.get("aiperf_version")), name_in(data.get("schema_version"))
+    notes = []
+    if form is not None and form.partition(".")[0] != KNOWN_FORM:
+        given = f"{version or '–'} ({form[:20]})"
+        notes.append(Note("results_version_unread", {"tool": "AIPerf", "given": given}))
     ours = version is not None or isinstance(inside(config, "loadgen"), Mapping)
     table: dict[str, Mapping[str, Any]] = {
         name: value for name, value in data.items() if isinstance(value, Mapping)
@@ -73,13 +81,18 @@ def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
         request_throughput_per_s=positive(inside(table, "request_throughput", "avg")),
         e2e_s=None if latency is None else latency.spread.median,
     )
+    codes = ["imported_mean_lengths"] if _vary(table) else []
+    rows = serving_rows(load, measured, codes)
+    if data.get("was_cancelled") is True or data.get("is_complete") is False:
+        rows = [replace(row, noisy=True, notes=(*row.notes, "imported_cancelled")) for row in rows]
     return ResultsReading(
         tool="aiperf" if ours else "genai-perf",
         version=version,
-        rows=capped(serving_rows(load, measured)),
+        rows=capped(rows),
         known={} if model is None else {"model": model},
         printed_model=printed,
         date=name_in(data.get("end_time")),
+        notes=tuple(notes),
     )
 
 
@@ -107,7 +120,8 @@ def read_perf_csv(text: str) -> ResultsReading:
     sides = (("input_tokens", "input"), ("output_tokens", "output"))
     lengths = {name: _mean_tokens(table, side) for name, side in sides}
     workload = {name: tokens for name, tokens in lengths.items() if tokens is not None}
-    row = ResultRow(workload, "loop", "fit", _figures(table))
+    codes = ("imported_mean_lengths",) if _vary(table) else ()
+    row = ResultRow(workload, "loop", "fit", _figures(table), codes)
     return ResultsReading(tool, None, capped([row]))
 
 
@@ -145,27 +159,37 @@ def _mean_tokens(table: Table, side: str) -> int | None:
     return whole(positive(inside(table, f"{side}_sequence_length", "avg")))
 
 
+def _vary(table: Table) -> bool:
+    """Whether requests differ in length, so that the lengths that are kept are means."""
+    return any(positive(inside(table, f"{side}_sequence_length", "std")) for side in SIDES)
+
+
 def _failed(table: Table) -> int:
     return whole(positive(inside(table, "error_request_count", "avg"))) or 0
 
 
 def _model(config: Any) -> str:
+    """The first model's name, from where each of the tools and versions keeps it."""
     places = (
         inside(config, "endpoint", "model_names"),
         inside(config, "model_names"),
+        inside(config, "models", "items"),
+        inside(config, "models"),
         inside(config, "model"),
     )
     for found in places:
-        name = name_in(found[0] if isinstance(found, list) and found else found)
+        one = found[0] if isinstance(found, list) and found else found
+        name = name_in(inside(one, "name")) or name_in(one)
         if name is not None:
             return name
     return ""
 
 
 def _load(config: Any) -> tuple[int | None, bool]:
-    """Requests at once, and whether they arrived at a rate, from where each of the tools keeps it."""
-    in_flight, rate = None, None
+    """Requests at once, and whether they arrived at a rate, from where each of the tools and versions keeps it."""
+    in_flight, at_a_rate = None, False
     for place in (
+        _phase(config),
         inside(config, "loadgen"),
         inside(config, "perf_analyzer", "stimulus"),
         config,
@@ -173,5 +197,16 @@ def _load(config: Any) -> tuple[int | None, bool]:
         given = inside(place, "concurrency")
         given = given[0] if isinstance(given, list) and given else given
         in_flight = in_flight or whole(positive(given))
-        rate = rate or positive(inside(place, "request_rate"))
-    return in_flight, rate is not None
+        kind = name_in(inside(place, "type"))
+        at_a_rate = at_a_rate or kind not in (None, "concurrency")
+        at_a_rate = at_a_rate or positive(inside(place, "request_rate")) is not None
+    return in_flight, at_a_rate
+
+
+def _phase(config: Any) -> Any:
+    """The phase that was measured, of those that AIPerf ran from 0.6 on; the warm-up comes before it."""
+    phases = inside(config, "phases")
+    if not isinstance(phases, list):
+        return None
+    named = [one for one in phases if inside(one, "name") == "profiling"]
+    return (named or phases[-1:] or [None])[0]

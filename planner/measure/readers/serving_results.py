@@ -177,6 +177,10 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
         first, each = (measured[name].spread.median for name in ("ttft_s", "tpot_s"))
         latency = first + each * (outputs - 1)
     notes = ["imported_speculative"] if positive(data.get("accept_length")) else []
+    speculative = bool(notes)
+    totals = [finite(data.get(f"total_{side}_tokens")) for side in ("input", "output")]
+    if any(total is not None and total % completed for total in totals):
+        notes.append("imported_mean_lengths")
     sent = whole(positive(data.get("num_prompts"))) or completed
     failed = finite(data.get("failed"))
     load = Load(
@@ -184,14 +188,14 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
         failed=int(failed) if failed is not None and failed > 0 else max(sent - completed, 0),
         sent=sent,
         in_flight=whole(positive(data.get("max_concurrency"))),
-        open_loop=_at_a_rate(data.get("request_rate")),
+        open_loop=_at_a_rate(data.get("request_rate")) or bool(data.get("ramp_up_strategy")),
         input_tokens=_mean_tokens(data.get("total_input_tokens"), completed),
         output_tokens=outputs,
         request_throughput_per_s=positive(data.get("request_throughput")),
         e2e_s=latency,
     )
     rows = serving_rows(load, measured, notes)
-    if not notes:
+    if not speculative:
         return rows
     # A draft model's tokens come several at a time: not what the planner's step is.
     return [replace(row, role="other") for row in rows]

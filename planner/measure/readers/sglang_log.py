@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import reduce
 
 from planner.catalog.models import model_profile
@@ -34,6 +35,8 @@ MARKERS = (
 )
 DEGREES = {"tp_size": "tp", "pp_size": "pp", "ep_size": "ep"}
 CACHES = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bf16": "bf16", "auto": "auto"}
+# Methods that leave no doubt about the format.
+ON_LOADING = {"fp8": "fp8", "awq": "awq-int4", "awq_marlin": "awq-int4"}
 MAMBA_PARTS = (
     "conv_state size: ",
     "ssm_state size: ",
@@ -46,6 +49,7 @@ def read_sglang_log(text: str) -> LogReading:
     """The reading of a log of SGLang's."""
     parts = LogParts("sglang")
     types: set[str] = set()
+    pools = Pools()
     for number, line in lines_of(text):
         _, found, arguments = line.partition("server_args=ServerArgs(")
         if found:
@@ -54,13 +58,46 @@ def read_sglang_log(text: str) -> LogReading:
         if version.endswith("\n") and parts.version is None:
             parts.version = name_in(version.split()[0][:60]) if version.split() else None
         _memory(parts, number, line, types)
+        pools.add(number, line)
+    pools.tell(parts)
     return parts.reading(KNOWN)
+
+
+@dataclass(slots=True)
+class Pools:
+    """The cache pools of a log: each rank's first, the later ones being a draft model's.
+
+    With windowed layers a rank allocates two, and prints their sum under another name.
+    """
+
+    first: dict[str, tuple[Size, int, str]] = field(default_factory=dict)
+    sums: dict[str, tuple[Size, int, str]] = field(default_factory=dict)
+
+    def add(self, number: int, line: str) -> None:
+        """The pool that a line prints, if it does."""
+        rank = " ".join(line.partition("]")[0].split()[2:])
+        total = size_after(line, "SWAKVPool mem usage: ")
+        if total is not None:
+            self.sums.setdefault(rank, (total, number, line))
+        _, found, rest = line.partition("KV Cache is allocated.")
+        if not found:
+            return
+        keys, values = size_after(rest, " K size: "), size_after(rest, " V size: ")
+        both = None if keys is None or values is None else keys + values
+        pool = both if both is not None else size_after(rest, "KV size: ")
+        if pool is not None:
+            self.first.setdefault(rank, (pool, number, line))
+
+    def tell(self, parts: LogParts) -> None:
+        """The pools as figures."""
+        for size, number, line in (self.sums or self.first).values():
+            parts.add("kv_pool_bytes_per_gpu", size, number, line)
 
 
 def _arguments(parts: LogParts, arguments: str) -> None:
     parts.model = parts.model or setting_in(arguments, "model_path") or ""
-    for key, field in DEGREES.items():
-        parts.state(field, whole_setting(arguments, key))
+    for key, name in DEGREES.items():
+        parts.state(name, whole_setting(arguments, key))
     copies = whole_setting(arguments, "dp_size")
     if copies and setting_in(arguments, "enable_dp_attention") == "True":
         # Attention is data-parallel inside the tensor-parallel ranks: the planner's tp is what remains of them.
@@ -82,8 +119,8 @@ def _arguments(parts: LogParts, arguments: str) -> None:
     own = model is not None and "quantization_config" in model_profile(model).config
     if method == "None" or (method and own):
         parts.state("weights", "native")
-    elif method == "fp8":
-        parts.state("weights", "fp8")
+    elif method in ON_LOADING:
+        parts.state("weights", ON_LOADING[method])
     elif method:
         parts.note("log_weights_method", method=method)
     if (setting_in(arguments, "speculative_algorithm") or "None") != "None":
@@ -100,14 +137,6 @@ def _memory(parts: LogParts, number: int, line: str, types: set[str]) -> None:
             parts.note("log_several_models")
         else:
             parts.add("weights_bytes_per_gpu", size_after(rest, "mem usage="), number, line)
-    _, found, rest = line.partition("KV Cache is allocated.")
-    if found:
-        keys, values = size_after(rest, " K size: "), size_after(rest, " V size: ")
-        both = None if keys is None or values is None else keys + values
-        pool = both if both is not None else size_after(rest, "KV size: ")
-        parts.add("kv_pool_bytes_per_gpu", pool, number, line)
-    pool = size_after(line, "SWAKVPool mem usage: ")
-    parts.add("kv_pool_bytes_per_gpu", pool, number, line)
     _, found, rest = line.partition("Mamba Cache is allocated.")
     if found:
         sizes = [size for mark in MAMBA_PARTS if (size := size_after(rest, mark)) is not None]

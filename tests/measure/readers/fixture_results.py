@@ -1,0 +1,45 @@
+"""The result files that tests read, and what each of them leaves open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+FIXTURES = Path(__file__).parent / "fixtures"
+RESULTS = sorted(path.name for path in FIXTURES.iterdir() if path.suffix != ".log")
+H100 = {"gpu": "h100-sxm-80gb", "engine_version": "0.11.0", "weights": "native", "gpus": 1}
+# What each file leaves open, and the user says.
+GIVEN: dict[str, dict[str, Any]] = {
+    "vllm-latency.json": {
+        **H100,
+        "model": "Qwen/Qwen3-8B",
+        "input_tokens": 32,
+        "output_tokens": 128,
+        "concurrency": 8,
+    },
+    "vllm-throughput.json": {
+        **H100,
+        "model": "Qwen/Qwen3-8B",
+        "input_tokens": 1024,
+        "output_tokens": 256,
+    },
+    "sglang-serving.jsonl": {"gpu": "h100", "weights": "native"},
+    "llama-bench.md": {"gpu": "rtx-4090", "model": "Qwen/Qwen2.5-7B-Instruct", "gpus": 1},
+    "aiperf.csv": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm", "concurrency": 16},
+    "genai-perf.csv": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm", "concurrency": 16},
+    "aiperf.json": {**H100, "engine": "vllm"},
+    "genai-perf.json": {**H100, "engine": "vllm"},
+    "guidellm-0.2.json": {**H100, "engine": "vllm"},
+    "guidellm-0.5.json": {**H100, "engine": "vllm"},
+    "llama-bench.csv": {},
+    "llama-bench.json": {},
+    "llama-bench.jsonl": {},
+}
+
+
+def data(name: str) -> bytes:
+    return (FIXTURES / name).read_bytes()
+
+
+def given_for(name: str) -> dict[str, Any]:
+    return GIVEN.get(name, H100)
