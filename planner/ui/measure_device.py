@@ -1,32 +1,27 @@
-"""Measuring this machine, on the page: what there is, one button, how far it is, and how it ended."""
+"""Measuring this machine, on the page: what there is, and one button."""
 
 from __future__ import annotations
 
 import html
-import time
 from collections.abc import Iterator
 
 import streamlit as st
 
 from planner.errors import PlannerError
-from planner.measure.job import JobView, Progress
-from planner.measure.lock import holder
 from planner.measure.nvml import Gpu
 from planner.measure.probe import Probe, Target
 from planner.measure.probe_process import probed
 from planner.ui import choices, state
-from planner.ui.measure_shelf import jobs, owner
+from planner.ui.measure_run import is_running, start, start_button
 from planner.ui.measure_switch import MEASURE, is_local, measuring_is_on
-from planner.ui.state import language, plain
-from planner.ui.widgets import draw, h, notes_html, refusal_text, shown, t
+from planner.ui.state import plain
+from planner.ui.widgets import draw, h, notes_html, refusal_text, t
 
 PROBE_KEPT_S = 30.0  # clocks and who else is there change
-EVERY_S = 1.0
 STANDARD = ""  # the models that the measurement chooses itself
 # What a run takes, for the button; once it runs, it says itself how long it has left (s).
 ABOUT_S = {("cpu", True): 90.0, ("cpu", False): 300.0, ("gpu", True): 90.0, ("gpu", False): 420.0}
 INSTALL = "make measure-setup"
-STEPS = {"done", "cancelled", "failed"}  # phases that only say that it's over
 
 
 def device_tab() -> None:
@@ -34,12 +29,9 @@ def device_tab() -> None:
     if not measuring_is_on():
         st.markdown(t("measure.off", switch=f"{MEASURE}=on"))
         return
-    view = jobs().view()
-    if view is not None and not view.ended:
-        running()
+    if is_running():
+        draw(f'<p class="hr-about">{h("measure.wait")}</p>')
         return
-    if view is not None:
-        ended(view)
     with st.spinner(plain("measure.probing")):
         try:
             found = _probe()
@@ -174,101 +166,14 @@ def start_controls(target: Target) -> None:
             help=t("measure.thorough_help"),
             persist_state="session",
         )
+    quick = [] if thorough else ["--quick"]
     about_s = ABOUT_S["cpu" if target.is_cpu else "gpu", not thorough]
-    busy = holder()
-    st.button(
+    start_button(
         t("measure.start_cpu" if target.is_cpu else "measure.start_gpu", about=about_s),
-        key="measure-start",
-        type="primary",
-        icon=":material/play_arrow:",
-        disabled=busy is not None,
-        on_click=_start,
-        args=(target, model or STANDARD, thorough),
+        "measure-start",
+        lambda: start(
+            ["--device", target.device, *(["--model", model] if model else []), *quick],
+            {"device": target.name},
+        ),
     )
     draw(f'<p class="hr-about">{h("measure.start_about")}</p>')
-    if busy is not None:
-        error = PlannerError("measuring_already", pid=busy.pid, since=busy.since)
-        st.markdown(refusal_text(error))
-    if refused := st.session_state.get("measure_refused"):
-        st.markdown(f":red[**✕**] {refusal_text(refused)}")
-
-
-def _start(target: Target, model: str, thorough: bool) -> None:
-    arguments = ["--lang", language(), "--device", target.device]
-    arguments += ["--model", model] if model else []
-    arguments += [] if thorough else ["--quick"]
-    st.session_state["measure_refused"] = None
-    try:
-        jobs().start(arguments, owner=owner(), about={"device": target.name, "model": model})
-    except PlannerError as refusal:
-        st.session_state["measure_refused"] = refusal
-
-
-# --- While it runs ---------------------------------------------------------------------------------------------------
-
-
-@st.fragment(run_every=EVERY_S)
-def running() -> None:
-    """How far the run is, told again every second, and the way to stop it."""
-    view = jobs().view()
-    if view is None or view.ended:
-        st.rerun()
-    draw(progress_html(view))
-    latest = view.latest
-    passed_s = latest.elapsed_s if latest and latest.elapsed_s else time.time() - view.started_at
-    left_s = latest.left_s if latest else None
-    share = passed_s / (passed_s + left_s) if left_s is not None and passed_s + left_s > 0 else 0.0
-    st.progress(
-        min(share, 1.0),
-        text=t("measure.left", left=left_s) if left_s is not None else t("measure.left_unknown"),
-    )
-    st.button(
-        t("measure.cancelling" if view.state == "cancelling" else "measure.cancel"),
-        key="measure-cancel",
-        icon=":material/stop:",
-        disabled=view.state == "cancelling",
-        on_click=jobs().cancel,
-    )
-    draw(f'<p class="hr-about">{h("measure.running_about")}</p>')
-
-
-def progress_html(view: JobView) -> str:
-    """Each phase that has begun, with its steps; those that are over are ticked."""
-    phases = [one for one in view.phases if one.phase not in STEPS]
-    rows = "".join(_phase(one, over=one is not phases[-1]) for one in phases)
-    title = h("measure.running", device=view.about.get("device", ""))
-    return f'<p class="hr-card-title" role="status">{title}</p><div class="hr-phases">{rows}</div>'
-
-
-def _phase(one: Progress, *, over: bool) -> str:
-    steps = f"{shown(one.done, 'count')} / {shown(one.total, 'count')}" if one.total else ""
-    return (
-        f'<div class="{"hr-over-with" if over else "hr-now"}"><i aria-hidden="true">{"✓" if over else "●"}</i>'
-        f"<span>{h(f'measure.phase.{one.phase}')}</span><span>{steps}</span></div>"
-    )
-
-
-# --- How it ended ----------------------------------------------------------------------------------------------------
-
-
-def ended(view: JobView) -> None:
-    """What became of the last run, until somebody puts it away."""
-    mine = is_local() or view.owner == owner()
-    kept = h("measure.kept_nothing")
-    if view.record is not None:
-        rows = sum(row.outcome == "measured" for row in view.record.rows)
-        kept = h("measure.kept", rows=rows)
-    says = [h(f"measure.ended_{view.state}"), kept]
-    if view.state == "failed" and view.exit_code is not None and view.exit_code < 0:
-        says.append(h("measure.ended_signal", signal=str(-view.exit_code)))
-    with st.container(key="measure-ended", gap="xsmall"):
-        draw(notes_html([" ".join(says)], "info" if view.state == "done" else "warn"))
-        if mine and view.kept_refusal is not None:
-            st.markdown(refusal_text(view.kept_refusal))
-        if mine and view.said and view.state == "failed":
-            with st.expander(t("measure.said"), key="measure-said", type="compact"):
-                st.code(view.said, language=None)
-        st.button(
-            t("measure.put_away"), key="measure-put-away", type="tertiary",
-            icon=":material/close:", on_click=jobs().put_away,
-        )  # fmt: skip

@@ -251,6 +251,7 @@ def test_starting_twice_runs_once(behaves: Callable[[str], None]) -> None:
     first, second = opened(), opened()
     press(first, "measure-start")
     press(second, "measure-start")  # whose page didn't know yet
+    assert "Something is being measured on this machine already" in saying(second)
     view = until(decoding)
     assert view.state == "running"
     first.run()
@@ -279,7 +280,7 @@ def test_what_is_asked_for_reaches_the_command(
     until(lambda view: view.ended)
     (arguments,) = asked
     assert arguments[: arguments.index("--progress")] == [
-        "--lang", "es", "--device", "cpu", "--model", "google/gemma-3-12b-it",
+        "--device", "cpu", "--model", "google/gemma-3-12b-it", "--lang", "es",
     ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from planner.ui.guard import guarded
 from planner.ui.measure_device import device_tab
 from planner.ui.measure_files import import_tab, log_tab
 from planner.ui.measure_result import result
+from planner.ui.measure_run import run_state
 from planner.ui.measure_saved import pick, show
 from planner.ui.measure_shelf import jobs, owner, shelf
 from planner.ui.measure_switch import measuring_is_on, sharing_is_on
@@ -32,6 +33,7 @@ def draw_measure(evaluation: Evaluation | None) -> None:
     draw(f'<p class="hr-intro">{h("measure.about")}</p>')
     if measuring_is_on():
         jobs().collect_left_behind()
+        run_state()
     _take_new()
     for tab, (name, draw_tab) in zip(
         st.tabs([plain(f"measure.tab_{name}") for name, _ in TABS]), TABS, strict=True

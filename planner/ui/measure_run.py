@@ -1,0 +1,141 @@
+"""A run on the page, whatever it measures: started once, followed while it lasts, and how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import streamlit as st
+
+from planner.errors import PlannerError
+from planner.measure.job import JobView, Progress
+from planner.measure.lock import holder
+from planner.ui.measure_shelf import jobs, owner
+from planner.ui.measure_switch import is_local
+from planner.ui.state import language
+from planner.ui.widgets import draw, h, notes_html, refusal_text, shown, t
+
+EVERY_S = 1.0
+STEPS = {"done", "cancelled", "failed"}  # phases that only say that it's over
+REFUSED_KEY = "measure_refused"
+
+
+def is_running() -> bool:
+    """Whether this server measures something."""
+    view = jobs().view()
+    return view is not None and not view.ended
+
+
+def run_state() -> None:
+    """Why a run couldn't be started; the run that is on, or how the last one ended; nothing before the first."""
+    if refused := st.session_state.pop(REFUSED_KEY, None):
+        with st.container(key="refusal-start"):
+            st.markdown(refusal_text(refused))
+    view = jobs().view()
+    if view is None:
+        return
+    if view.ended:
+        ended(view)
+    else:
+        running()
+
+
+# --- Starting --------------------------------------------------------------------------------------------------------
+
+
+def start_button(label: str, key: str, press: Callable[[], None], *, ready: bool = True) -> None:
+    """A button that starts a run, off while another program measures.
+
+    Args:
+        ready: what is needed is filled in.
+    """
+    busy = holder()
+    st.button(
+        label,
+        key=key,
+        type="primary",
+        icon=":material/play_arrow:",
+        disabled=busy is not None or not ready,
+        on_click=press,
+    )
+    if busy is not None:
+        error = PlannerError("measuring_already", pid=busy.pid, since=busy.since)
+        st.markdown(refusal_text(error))
+
+
+def start(arguments: Sequence[str], about: Mapping[str, str]) -> None:
+    """Starts `measure` with these arguments; a refusal is kept for `run_state` to say."""
+    try:
+        jobs().start([*arguments, "--lang", language()], owner=owner(), about=about)
+    except PlannerError as refusal:
+        st.session_state[REFUSED_KEY] = refusal
+
+
+# --- While it runs ---------------------------------------------------------------------------------------------------
+
+
+@st.fragment(run_every=EVERY_S)
+def running() -> None:
+    """How far the run is, told again every second, and the way to stop it."""
+    view = jobs().view()
+    if view is None or view.ended:
+        st.rerun()
+    draw(progress_html(view))
+    latest = view.latest
+    passed_s = latest.elapsed_s if latest and latest.elapsed_s else time.time() - view.started_at
+    left_s = latest.left_s if latest else None
+    share = passed_s / (passed_s + left_s) if left_s is not None and passed_s + left_s > 0 else 0.0
+    st.progress(
+        min(share, 1.0),
+        text=t("measure.left", left=left_s) if left_s is not None else t("measure.left_unknown"),
+    )
+    st.button(
+        t("measure.cancelling" if view.state == "cancelling" else "measure.cancel"),
+        key="measure-cancel",
+        icon=":material/stop:",
+        disabled=view.state == "cancelling",
+        on_click=jobs().cancel,
+    )
+    draw(f'<p class="hr-about">{h("measure.running_about")}</p>')
+
+
+def progress_html(view: JobView) -> str:
+    """Each phase that has begun, with its steps; those that are over are ticked."""
+    phases = [one for one in view.phases if one.phase not in STEPS]
+    rows = "".join(_phase(one, over=one is not phases[-1]) for one in phases)
+    title = h("measure.running", device=view.about.get("device", ""))
+    return f'<p class="hr-card-title" role="status">{title}</p><div class="hr-phases">{rows}</div>'
+
+
+def _phase(one: Progress, *, over: bool) -> str:
+    steps = f"{shown(one.done, 'count')} / {shown(one.total, 'count')}" if one.total else ""
+    return (
+        f'<div class="{"hr-over-with" if over else "hr-now"}"><i aria-hidden="true">{"✓" if over else "●"}</i>'
+        f"<span>{h(f'measure.phase.{one.phase}')}</span><span>{steps}</span></div>"
+    )
+
+
+# --- How it ended ----------------------------------------------------------------------------------------------------
+
+
+def ended(view: JobView) -> None:
+    """What became of the last run, until somebody puts it away."""
+    mine = is_local() or view.owner == owner()
+    kept = h("measure.kept_nothing")
+    if view.record is not None:
+        rows = sum(row.outcome == "measured" for row in view.record.rows)
+        kept = h("measure.kept", rows=rows)
+    says = [h(f"measure.ended_{view.state}"), kept]
+    if view.state == "failed" and view.exit_code is not None and view.exit_code < 0:
+        says.append(h("measure.ended_signal", signal=str(-view.exit_code)))
+    with st.container(key="measure-ended", gap="xsmall"):
+        draw(notes_html([" ".join(says)], "info" if view.state == "done" else "warn"))
+        if mine and view.kept_refusal is not None:
+            st.markdown(refusal_text(view.kept_refusal))
+        if mine and view.said and view.state == "failed":
+            with st.expander(t("measure.said"), key="measure-said", type="compact"):
+                st.code(view.said, language=None)
+        st.button(
+            t("measure.put_away"), key="measure-put-away", type="tertiary",
+            icon=":material/close:", on_click=jobs().put_away,
+        )  # fmt: skip
