@@ -16,6 +16,7 @@ from planner.ui import choices, state
 from planner.ui.charts.base import draw_chart
 from planner.ui.charts.measure import measured_chart
 from planner.ui.charts.measure_lengths import length_charts
+from planner.ui.measure_endpoint import loads_table
 from planner.ui.measure_words import (
     compared_cells,
     compared_head,
@@ -61,6 +62,8 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
     if told := import_words(record):
         with st.expander(t("measure.import_notes"), key="measure-import-notes"):
             draw(notes_html(told, "info"))
+    if loads := loads_table(record):
+        draw(loads)
     if (chart := measured_chart(compared.figures)) is not None:
         if lengths := length_charts(record, compared.figures):
             with side_by_side():
@@ -88,7 +91,11 @@ def _headline(record: Record, compared: Comparison) -> None:
     names = choices.accelerator_names()
     where = record.device.name if record.device else names.get(record.accelerator)
     times = [one for one in compared.figures if one.quantity.endswith(("_s", "_per_s"))]
-    said = {"name": record.name, "device": where or record.accelerator, "date": record.date[:10]}
+    said = {
+        "name": record.name,
+        "device": where or record.accelerator or plain("measure.unknown_device"),
+        "date": record.date[:10],
+    }
     if times:
         before, after, runs = errors_words(times)
         key = "measure.headline" if after is not None else "measure.headline_plain"

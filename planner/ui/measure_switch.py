@@ -48,3 +48,8 @@ def _switched(name: str) -> bool:
     """The operator's word, else whether the server is local."""
     said = os.environ.get(name, "").strip().lower()
     return said in ON or (said not in OFF and is_local())
+
+
+def endpoint_key_is_set(name: str) -> bool:
+    """Whether the server's environment holds a key for endpoints; what it is stays there."""
+    return bool(os.environ.get(name, "").strip())

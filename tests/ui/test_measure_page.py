@@ -16,7 +16,7 @@ from planner.measure.lock import machine_lock
 from planner.measure.record import parse_record, record_text
 from planner.measure.store import Store, renamed
 from planner.ui import measure_device, measure_switch
-from planner.ui.locale import LANGUAGES, catalogue, text
+from planner.ui.locale import LANGUAGES, catalogue, say_error, text
 from planner.ui.measure_shelf import jobs
 from tests.ui.driver import charts, clean, go, markup, named, open_app, words
 from tests.ui.machine import CPU, GPU, fake_command, measured, probe_of
@@ -131,7 +131,7 @@ def test_a_probe_that_fails_is_a_card_and_can_be_tried_again(
 
     monkeypatch.setattr(measure_device, "probed", fails)
     app = opened(language)
-    assert text("error.probe_failed", language, reason="timeout") in saying(app)
+    assert say_error(PlannerError("probe_failed", reason="timeout"), language) in saying(app)
     monkeypatch.setattr(measure_device, "probed", lambda: probe_of(CPU))
     press(app, "probe-again")
     assert has(app, "measure-start")

@@ -7,6 +7,7 @@ import streamlit as st
 from planner.evaluation import Evaluation
 from planner.ui.guard import guarded
 from planner.ui.measure_device import device_tab
+from planner.ui.measure_endpoint import endpoint_tab
 from planner.ui.measure_files import import_tab, log_tab
 from planner.ui.measure_result import result
 from planner.ui.measure_run import run_state
@@ -17,7 +18,12 @@ from planner.ui.state import plain
 from planner.ui.widgets import draw, h, t
 
 SEEN_KEY = "measure_seen"
-TABS = (("device", device_tab), ("log", log_tab), ("import", import_tab))
+TABS = (
+    ("device", device_tab),
+    ("endpoint", endpoint_tab),
+    ("log", log_tab),
+    ("import", import_tab),
+)
 
 
 def draw_page(evaluation: Evaluation) -> None:

@@ -1,0 +1,155 @@
+"""The endpoint on the page: what is asked reaches the command line, no value poses as a flag, the key stays secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from planner.cli_parser import build_parser
+from planner.measure import job as jobs_module
+from planner.measure.record import parse_record
+from planner.measure.store import Store
+from planner.ui import measure_device, measure_switch
+from planner.ui.locale import LANGUAGES, text
+from planner.ui.measure_endpoint import arguments
+from planner.ui.measure_shelf import jobs
+from tests.ui.driver import clean, named, open_app
+from tests.ui.machine import fake_command
+from tests.ui.test_measure_page import has, opened, press, saying
+
+URL = "http://127.0.0.1:9/v1"
+PERCENTILES = {"p50": 0.1, "p90": 0.2, "p95": 0.25, "p99": 0.4}
+SPREAD = {"median": 0.1, "low": 0.05, "high": 0.2, "repeats": 30}
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What a run was asked for."""
+    found: list[list[str]] = []
+    command = fake_command("done", tmp_path)
+
+    def listens(given: Sequence[str]) -> Any:
+        found.append(list(given))
+        return command(given)
+
+    monkeypatch.setattr(jobs_module, "measure_command", listens)
+    jobs.clear()
+    return found
+
+
+def filled(app: AppTest, **values: str) -> AppTest:
+    for name, value in values.items():
+        named(app.text_input, name).set_value(value)
+    app.run()
+    clean(app)
+    return app
+
+
+def finished() -> None:
+    job = jobs()._job
+    assert job is not None
+    assert job.wait(60.0).ended
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_button_waits_for_an_address(language: str) -> None:
+    app = opened(language)
+    assert named(app.button, "endpoint-start").disabled
+    for wrong in ("127.0.0.1:8000", "ftp://x", "--help", "http://", "file:///etc/passwd"):
+        assert named(filled(app, endpoint_url=wrong).button, "endpoint-start").disabled, wrong
+    assert not named(filled(app, endpoint_url=URL).button, "endpoint-start").disabled
+
+
+def test_what_is_asked_reaches_the_command_line(asked: list[list[str]]) -> None:
+    app = opened("en", gpu="l4", engine="vllm", weights="fp8", model="Qwen/Qwen3-8B")
+    filled(app, endpoint_url=URL, endpoint_model="--output=/etc/x", endpoint_loads="1,2")
+    press(app, "endpoint-start")
+    finished()
+    (given,) = asked
+    mine = given[: given.index("--progress")]
+    parsed = build_parser().parse_args(["measure", *mine])
+    assert (parsed.measure_verb, parsed.url) == ("endpoint", URL)
+    assert parsed.model == "--output=/etc/x"
+    assert parsed.output is None
+    assert parsed.concurrency == "1,2"
+    assert (parsed.gpu, parsed.engine, parsed.weights) == ("l4", "vllm", "fp8")
+    assert parsed.catalogue_model == "Qwen/Qwen3-8B"
+    assert (parsed.input_tokens, parsed.output_tokens, parsed.max_seconds) == (512, 128, 120.0)
+
+
+def test_without_the_scenario_nothing_is_said_of_what_runs_there(asked: list[list[str]]) -> None:
+    app = opened()
+    named(app.toggle, "endpoint_same").set_value(False).run()
+    press(filled(app, endpoint_url=URL), "endpoint-start")
+    finished()
+    assert not [word for word in asked[0] if word.startswith(("--gpu", "--catalogue-model"))]
+
+
+def test_no_value_can_pose_as_a_flag() -> None:
+    found = arguments(URL, "-x", {"api": "chat", "concurrency": "-o/etc/x"}, {"gpu": "--weights"})
+    assert found[:2] == ["endpoint", URL]
+    assert all(word.startswith("--") and "=" in word for word in found[2:])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_key_is_never_shown(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADROOM_ENDPOINT_KEY", "sk-very-secret")
+    app = opened(language)
+    assert text("measure.endpoint_key_set", language, variable="HEADROOM_ENDPOINT_KEY") in saying(
+        app
+    )
+    assert "sk-very-secret" not in saying(app)
+    monkeypatch.delenv("HEADROOM_ENDPOINT_KEY")
+    unset = text("measure.endpoint_key_unset", language, variable="HEADROOM_ENDPOINT_KEY")
+    assert unset in saying(opened(language))
+
+
+def test_a_public_server_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (measure_switch, measure_device):
+        monkeypatch.setattr(module, "is_local", lambda: False)
+    app = open_app("measure")
+    clean(app)
+    assert not has(app, "endpoint-start")
+
+
+@pytest.mark.parametrize("accelerator", ["", "l4"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_percentiles_and_failures_of_each_load(
+    language: str, accelerator: str, own_machine: Path
+) -> None:
+    scenario = {
+        "model": "Qwen/Qwen3-8B",
+        "input_tokens": 500,
+        "output_tokens": 120,
+        "concurrency": 4,
+    }
+    if accelerator:
+        scenario |= {"gpu": "l4", "engine": "vllm", "weights": "fp8"}
+    record = {
+        "format": "headroom-measurement", "schema_version": 1, "name": "server", "origin": "endpoint",
+        "date": "2026-11-30T12:00:00+00:00", "accelerator": accelerator, "conditions": {"noisy": False},
+        "notes": ["out_of_time"],
+        "rows": [
+            {
+                "id": "endpoint-1-c4", "scenario": scenario, "arrivals": "loop", "role": "other",
+                "measured": {"ttft_s": SPREAD, "tpot_s": SPREAD}, "percentiles": {"ttft_s": PERCENTILES},
+                "counts": {"done": 30, "http_429": 2, "timeout": 1}, "notes": ["ttft_from_sending"],
+            }
+        ],
+    }  # fmt: skip
+    Store(own_machine).save(parse_record(json.dumps(record)))
+    app = opened(language)
+    said = saying(app)
+    load = {"load": 4.0, "done": 30, "all": 33, "input": 500, "output": 120}
+    assert text("endpoint.closed", language, **load) in said
+    assert "HTTP 429: 2" in said
+    assert text("word.timeout", language) in said
+    assert text("measure.note.out_of_time", language) in said
+    assert text("measure.note.ttft_from_sending", language) in said
+    assert "400 ms" in said
+    assert (text("measure.unknown_device", language) in said) is not bool(accelerator)
