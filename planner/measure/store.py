@@ -270,14 +270,15 @@ class Store:
         Raises:
             PlannerError: as `save_new`; the file then stays where it is.
         """
+        for partial in path.parent.glob(
+            f".{path.name}.*.tmp"
+        ):  # of a run that was ended while it wrote
+            partial.unlink(missing_ok=True)
         try:
             record = _read(path)
         except PlannerError:
             return None
-        if not (record.rows or record.figures):
-            path.unlink(missing_ok=True)
-            return None
-        found = self.save_new(finish(record))
+        found = self.save_new(finish(record)) if record.rows or record.figures else None
         path.unlink(missing_ok=True)
         return found
 

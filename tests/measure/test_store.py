@@ -260,11 +260,12 @@ def test_files_are_their_owner_s_alone(store: Store) -> None:
 def test_what_a_run_left_is_collected_once(store: Store) -> None:
     path = store.place_for_run()
     path.write_text(record().model_dump_json())
+    path.with_name(f".{path.name}.4711.tmp").write_text("half a rec")
     assert store.left_behind() == [path]
     found = store.collect(path)
     assert found is not None
     assert store.load(found[0]) == record()
-    assert store.left_behind() == []
+    assert list(store.running.iterdir()) == []
     assert store.collect(path) is None
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from plotly.graph_objects import Figure
 from streamlit.testing.v1 import AppTest
 
 from planner.errors import PlannerError
@@ -284,6 +287,20 @@ def test_what_is_asked_for_reaches_the_command(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_plotly_knows_every_property_and_charts_say_what_they_show(
+    language: str, own_machine: Path
+) -> None:
+    Store(own_machine).save(measured())
+    found = charts(opened(language))
+    assert len(found) == CHARTS
+    for chart in found:
+        spec = json.loads(chart.spec)
+        spec["layout"].pop("template", None)
+        assert Figure(spec).data
+        assert len(chart.alt) > 40
+
+
 # --- Saved -----------------------------------------------------------------------------------------------------------
 
 
@@ -487,6 +504,27 @@ def test_a_local_server_measures_unless_it_is_switched_off(
 ) -> None:
     monkeypatch.setenv("HEADROOM_MEASURE", said)
     assert measure_switch.measuring_is_on() is on
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "local"),
+    [
+        ("127.0.0.1", {}, True),
+        ("127.0.0.1", {"X-Forwarded-For": "203.0.113.9"}, False),
+        ("localhost", {"Forwarded": "for=203.0.113.9"}, False),
+        ("0.0.0.0", {}, False),
+        (None, {}, False),
+    ],
+)
+def test_whoever_comes_through_another_server_is_a_visitor(
+    address: str | None, headers: dict[str, str], local: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = SimpleNamespace(
+        get_option=lambda name: {"server.address": address}[name],
+        context=SimpleNamespace(headers=headers),
+    )
+    monkeypatch.setattr(measure_switch, "st", stand_in)
+    assert measure_switch.is_local() is local
 
 
 def test_the_record_survives_the_page() -> None:
