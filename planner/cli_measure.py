@@ -1,6 +1,6 @@
 """The verb `measure`: what there is to measure here, and what else is measured or read under its name.
 
-What stands behind `measure` alone is in `_add_own` and `run_measure`. A verb of its own below it (`measure log FILE`)
+What stands behind `measure` alone is in `planner/cli_measure_own.py`. A verb of its own below it (`measure log FILE`)
 is one entry of SUB_VERBS.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.cli_endpoint import add_endpoint, run_endpoint
+from planner.cli_measure_own import add_own, run_own
 from planner.cli_output import print_json
 from planner.cli_readers import add_import, add_log, run_import, run_log
 from planner.ui.locale import LANGUAGES
@@ -53,7 +54,7 @@ SUB_VERBS: tuple[SubVerb, ...] = (
 
 def add_measure(parser: argparse.ArgumentParser) -> None:
     """Puts the flags of `measure` and the verbs below it on its parser."""
-    _add_own(parser)
+    add_own(parser)
     if not SUB_VERBS:
         return
     verbs = parser.add_subparsers(dest="measure_verb", required=False, metavar="VERB")
@@ -75,24 +76,4 @@ def run_measure(arguments: argparse.Namespace, language: str) -> int:
     for one in SUB_VERBS:
         if one.name == wanted:
             return one.run(arguments, language)
-    return _run_own(arguments, language)
-
-
-def _add_own(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="only say what there is to measure: devices, memory, clocks, links, who else is on them",
-    )
-
-
-def _run_own(arguments: argparse.Namespace, language: str) -> int:
-    from planner.measure.probe import probe, probe_json
-    from planner.measure_report import probe_text
-
-    found = probe()
-    if arguments.json:
-        print_json(probe_json(found))
-    else:
-        print(probe_text(found, language))
-    return 0
+    return run_own(arguments, language, print_json)

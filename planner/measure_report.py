@@ -1,10 +1,17 @@
-"""What `measure` found, as text: the probe."""
+"""What `measure` found, as text and as data: the probe, and a measurement beside what is predicted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from planner.measure.comparison import Compared, compare_record, median_errors
 from planner.measure.nvml import Gpu, Nvidia
 from planner.measure.probe import Probe, Target
-from planner.ui.locale import text
+from planner.measure.record import Figure, Record
+from planner.quantity import Estimate
+from planner.ui.locale import say_error, text
+from planner.ui.locale.numbers import format_value
 
 
 def probe_text(found: Probe, language: str) -> str:
@@ -96,3 +103,166 @@ def _gpu(gpu: Gpu, language: str) -> list[str]:
 
 def _driver(found: Nvidia, language: str) -> str:
     return text("measure.cli.driver", language, driver=found.driver or "–", cuda=found.cuda or "–")
+
+
+def about_text(limit_s: float, language: str) -> str:
+    """What is said before a measurement begins: how long it takes."""
+    return text("measure.cli.about", language, limit=limit_s)
+
+
+def step_text(step: dict[str, Any], language: str) -> str | None:
+    """A step of a measurement for a person; None where there is nothing to say."""
+    values, phase = step["values"], step["phase"]
+    left = step["left_s"]
+    if phase in ("prefill", "decode"):
+        return text(
+            f"measure.cli.step.{phase}",
+            language,
+            left=0.0 if left is None else float(left),
+            model=values["model"],
+            tokens=values["tokens"],
+            batch=values["batch"],
+        )
+    if phase == "load":
+        return text("measure.cli.step.load", language, model=values["model"])
+    return None
+
+
+def _unit(figure: Figure) -> str:
+    return {"B/s": "bandwidth", "FLOP/s": "flops", "s": "time"}[figure.unit]
+
+
+def _figures(record: Record, language: str) -> Iterator[str]:
+    """The best of each kind of figure, beside the data sheet's."""
+    best: dict[tuple[str, str], Figure] = {}
+    for one in record.figures:
+        key = (one.name, one.dtype)
+        if key not in best or one.value.median > best[key].value.median:
+            best[key] = one
+    for one in best.values():
+        name = text(f"measure.figure.{one.name}", language)
+        kind = _unit(one)
+        shown = format_value(one.value.median, kind, language)
+        ends = f"{format_value(one.value.low, kind, language)} – {format_value(one.value.high, kind, language)}"
+        line = f"  {f'{name} {one.dtype}'.strip():<36} {shown:<14} {ends:<32}"
+        if one.stated is not None:
+            line += text(
+                "measure.cli.stated",
+                language,
+                stated=format_value(one.stated, kind, language),
+                share=one.value.median / one.stated,
+            )
+        yield line.rstrip()
+
+
+def _ratio(error: float | None, language: str) -> str:
+    if error is None:
+        return "–"
+    shown = round(error, 3)
+    return ("+" if shown > 0 else "") + format_value(shown, "percent", language)
+
+
+def _row(one: Compared, language: str) -> str:
+    kind = "time" if one.quantity.endswith("_s") else "bytes"
+    measured, before = (
+        format_value(value, kind, language)
+        for value in (one.measured.median, float(one.before.mid))
+    )
+    after = "–" if one.after is None else format_value(float(one.after.mid), kind, language)
+    mark = text("measure.cli.noisy_mark", language) if one.noisy else ""
+    return (
+        f"  {one.row:<56} {one.quantity:<22} {measured:<10} "
+        f"{before:<10} {_ratio(one.before_error_fraction, language):<9} "
+        f"{after:<10} {_ratio(one.after_error_fraction, language):<9} {mark}"
+    ).rstrip()
+
+
+def reason_text(reason: Mapping[str, Any], language: str) -> str:
+    """Why a measurement is noisy, as a sentence."""
+    values = dict(reason)
+    if "why" in values:
+        values["why"] = text(f"measure.throttle.{values['why']}", language)
+    return text(f"measure.noise.{reason['code']}", language, **values)
+
+
+def measured_text(record: Record, language: str) -> str:
+    """A measurement: rates, each row predicted and measured, what disturbed it, and what the calibration is worth."""
+    found = compare_record(record)
+    lines = [text("measure.cli.title", language, name=record.name, device=_device(record)), ""]
+    if "cpu" in record.notes:
+        lines += [text("measure.cli.on_cpu", language), ""]
+    lines += [text("measure.cli.rates", language), *_figures(record, language), ""]
+    heads = [
+        text(f"measure.cli.column.{x}", language)
+        for x in ("row", "figure", "measured", "before", "after")
+    ]
+    lines.append(
+        f"  {heads[0]:<56} {heads[1]:<22} {heads[2]:<10} {heads[3]:<20} {heads[4]}".rstrip()
+    )
+    lines += [_row(one, language) for one in found.figures]
+    for row in record.rows:
+        if row.outcome != "measured":
+            lines.append(f"  {row.id:<56} {text(f'measure.outcome.{row.outcome}', language)}")
+    lines += [f"  {row}: {say_error(error, language)}" for row, error in found.refused]
+    if any("extrapolated" in row.notes for row in record.rows):
+        lines += ["", text("measure.cli.extrapolated", language)]
+    lines.append("")
+    for role in ("fit", "check"):
+        for quantity, (before, after) in median_errors(found.figures, role).items():
+            if quantity.endswith("_s"):
+                key = (
+                    f"measure.cli.error.{role}" if after is not None else "measure.cli.error.alone"
+                )
+                lines.append(text(key, language, quantity=quantity, before=before, after=after))
+    if record.calibration is None:
+        lines.append(text("measure.cli.no_calibration", language))
+    if record.conditions.noisy:
+        lines += ["", text("measure.cli.noisy", language)]
+        lines += [f"  - {reason_text(one, language)}" for one in record.conditions.reasons]
+    return "\n".join(lines)
+
+
+def _device(record: Record) -> str:
+    return record.device.name if record.device else record.accelerator
+
+
+def measured_json(record: Record, language: str) -> dict[str, Any]:
+    """A measurement and its comparison as plain data: s, bytes, and errors as predicted / measured − 1."""
+    found = compare_record(record)
+    return {
+        "measurement": record.model_dump(mode="json"),
+        "comparison": [
+            {
+                "row": one.row,
+                "quantity": one.quantity,
+                "role": one.role,
+                "noisy": one.noisy,
+                "measured": one.measured.median,
+                "predicted": _plain(one.before),
+                "error_fraction": one.before_error_fraction,
+                "calibrated": None if one.after is None else _plain(one.after),
+                "calibrated_error_fraction": one.after_error_fraction,
+            }
+            for one in found.figures
+        ],
+        "refused": [
+            {"row": row, "code": error.code, "message": say_error(error, language)}
+            for row, error in found.refused
+        ],
+        "median_errors": {
+            role: {
+                name: {"before_fraction": before, "after_fraction": after}
+                for name, (before, after) in median_errors(found.figures, role).items()
+            }
+            for role in ("fit", "check")
+        },
+    }
+
+
+def _plain(estimate: Estimate) -> dict[str, float | str]:
+    return {
+        "low": float(estimate.low),
+        "mid": float(estimate.mid),
+        "high": float(estimate.high),
+        "basis": estimate.basis.label,
+    }

@@ -1,0 +1,250 @@
+"""Prefill and decode of a model, timed; its cache and its memory, counted.
+
+The loop is eager transformers' own: one forward pass, the head for the last position only, the token picked and read
+by the host, and fed back. That is `generate()` with greedy search, less what it does for sampling and stopping, which
+is below a tenth of a millisecond a step. A step's time is what somebody who waits for the token sees.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planner.measure.build import Built, quietly
+from planner.measure.clock import Timer, spread, understood
+from planner.measure.record import Spread
+from planner.measure.system import peak_memory_bytes, reset_peak_memory
+
+WARM_UP = 3
+MOST_DEEP = 6  # levels of objects that are searched for a cache's tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Times of one point, in seconds, and the most memory that was taken meanwhile (bytes; None where unknown)."""
+
+    seconds: tuple[float, ...]
+    peak_bytes: float | None
+
+
+def _tokens(built: Built, batch: int, length: int) -> Any:
+    import torch
+
+    return torch.randint(0, built.vocabulary, (batch, length), device=built.timer.device)
+
+
+def _forward(built: Built, tokens: Any, cache: Any) -> tuple[Any, Any]:
+    """One pass: the next token of each sequence, and the cache."""
+    words: dict[str, Any] = {"input_ids": tokens, "use_cache": True}
+    if cache is not None:
+        words[built.cache_word] = cache
+    try:
+        out = built.model(**words, logits_to_keep=1)
+    except TypeError:  # a few models always give every position
+        out = built.model(**words)
+    cache = getattr(out, built.cache_word, None)
+    if cache is None:
+        cache = getattr(out, "past_key_values", None)
+    chosen = out.logits[:, -1:].argmax(-1)
+    chosen[0, 0].item()  # the host reads it: the step is over
+    return chosen, cache
+
+
+def _begin(timer: Timer) -> None:
+    import torch
+
+    if timer.kind in ("cuda", "rocm"):
+        torch.cuda.reset_peak_memory_stats(timer.device)
+    elif timer.kind == "cpu":
+        reset_peak_memory()
+
+
+def _peak(timer: Timer, base_bytes: float) -> float | None:
+    import torch
+
+    if timer.kind in ("cuda", "rocm"):
+        return float(torch.cuda.max_memory_allocated(timer.device))
+    if timer.kind == "cpu":
+        found = peak_memory_bytes()
+        return max(found - base_bytes, 1.0) if found is not None else None
+    return None
+
+
+def _give_back(timer: Timer) -> None:
+    """Frees what a failed point holds, so that the next one has it."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if timer.kind in ("cuda", "rocm"):
+        torch.cuda.empty_cache()
+
+
+def warm(built: Built) -> None:
+    """First passes, which pay for kernels to be loaded and chosen; raises as `prefill`."""
+    import torch
+
+    try:
+        with torch.inference_mode(), quietly():
+            chosen, cache = _forward(built, _tokens(built, 1, 16), None)
+            for _ in range(WARM_UP):
+                chosen, cache = _forward(built, chosen, cache)
+    except (RuntimeError, MemoryError) as error:
+        raise understood(error) from error
+
+
+def prefill(
+    built: Built, tokens: int, batch: int, *, budget_s: float, least: int, base_bytes: float = 0.0
+) -> Timing:
+    """Times of reading prompts, with an empty cache, up to the first token in the host's hands.
+
+    The first `WARM_UP` passes don't count, fewer where one takes a large part of the budget.
+
+    Args:
+        budget_s: for all passes; `least` are made all the same.
+        base_bytes: of the program's own memory before the model was there (bytes).
+
+    Raises:
+        OutOfMemory: where there is no room for it.
+        PlannerError: `gpu_lost`.
+    """
+    import torch
+
+    prompt = _tokens(built, batch, tokens)
+    begin = time.perf_counter()
+    found: list[float] = []
+    try:
+        with torch.inference_mode(), quietly():
+            _begin(built.timer)
+            passes = 0
+            while True:
+                built.timer.synchronise()
+                start = time.perf_counter()
+                _forward(built, prompt, None)
+                took = time.perf_counter() - start
+                spent = time.perf_counter() - begin
+                passes += 1
+                if (
+                    passes <= WARM_UP
+                    and spent + (least - len(found)) * took < budget_s
+                    and not found
+                ):
+                    continue
+                found.append(took)
+                if len(found) >= least and (spent + took > budget_s or len(found) >= 20):
+                    break
+            return Timing(tuple(found), _peak(built.timer, base_bytes))
+    except (RuntimeError, MemoryError) as error:
+        raise understood(error) from error
+    finally:
+        del prompt
+        _give_back(built.timer)
+
+
+def decode(
+    built: Built, context: int, batch: int, *, steps: int, budget_s: float, base_bytes: float = 0.0
+) -> Timing:
+    """Times of steps that give each sequence one more token, from a cache of `context` tokens.
+
+    Args:
+        steps: that count, at most; at least three. `WARM_UP` more come before them.
+        budget_s: for the steps; the prefill that fills the cache isn't in it.
+
+    Raises:
+        OutOfMemory, PlannerError: as `prefill`.
+    """
+    import torch
+
+    found: list[float] = []
+    cache = None
+    try:
+        with torch.inference_mode(), quietly():
+            _begin(built.timer)
+            chosen, cache = _forward(built, _tokens(built, batch, context), None)
+            begin = time.perf_counter()
+            for step in range(WARM_UP + steps):
+                start = time.perf_counter()
+                chosen, cache = _forward(built, chosen, cache)
+                now = time.perf_counter()
+                if step >= WARM_UP:
+                    found.append(now - start)
+                if len(found) >= 3 and now - begin > budget_s:
+                    break
+            return Timing(tuple(found), _peak(built.timer, base_bytes))
+    except (RuntimeError, MemoryError) as error:
+        raise understood(error) from error
+    finally:
+        del cache
+        _give_back(built.timer)
+
+
+def _tensors(thing: Any, seen: set[int], deep: int = 0) -> dict[int, Any]:
+    import torch
+
+    if deep > MOST_DEEP or id(thing) in seen:
+        return {}
+    seen.add(id(thing))
+    if isinstance(thing, torch.Tensor):
+        return {thing.data_ptr(): thing} if thing.numel() else {}
+    parts: Sequence[Any] = ()
+    if isinstance(thing, dict):
+        parts = tuple(thing.values())
+    elif isinstance(thing, (list, tuple)):
+        parts = thing
+    elif type(thing).__module__.startswith("transformers"):
+        parts = tuple(vars(thing).values())
+    found: dict[int, Any] = {}
+    for part in parts:
+        found |= _tensors(part, seen, deep + 1)
+    return found
+
+
+def cache_size(built: Built, tokens: int) -> float:
+    """Bytes that the cache of one sequence takes after a prompt of so many tokens; raises as `prefill`."""
+    import torch
+
+    try:
+        with torch.inference_mode(), quietly():
+            _, cache = _forward(built, _tokens(built, 1, tokens), None)
+            found = _tensors(cache, set())
+            return float(sum(one.numel() * one.element_size() for one in found.values()))
+    except (RuntimeError, MemoryError) as error:
+        raise understood(error) from error
+
+
+def cache_growth(built: Built, few: int = 16, many: int = 48) -> float:
+    """Bytes by which the cache of a sequence grows with each token; 0 for a constant state; raises as `prefill`."""
+    return (cache_size(built, many) - cache_size(built, few)) / (many - few)
+
+
+def whole(values: Sequence[Sequence[float]], slices: Sequence[int], layers: int) -> Spread:
+    """A figure of the whole model from its own repeats, or from those of two slices.
+
+    X(L) = X(n₁) + (L − n₁) · (X(n₂) − X(n₁)) / (n₂ − n₁). Its ends take the slices' ends against each other, so that
+    what can't be told apart in the slices isn't in the whole either.
+
+    Args:
+        values: repeats of each slice, in one unit; slices: their layers; layers: of the whole.
+    """
+    if len(values) == 1:
+        return spread(values[0])
+    ends_of = [np.quantile(np.asarray(one), [0.1, 0.5, 0.9]) for one in values]
+    (low1, mid1, high1), (low2, mid2, high2) = ends_of
+    factor = (layers - slices[0]) / (slices[1] - slices[0])
+
+    def at(first: float, second: float) -> float:
+        return float(max(first + factor * (second - first), second, 1e-12))
+
+    found = at(mid1, mid2)
+    ends = at(high1, low2), at(low1, high2)
+    return Spread(
+        median=found,
+        low=min(ends[0], found),
+        high=max(ends[1], found),
+        repeats=min(len(one) for one in values),
+    )

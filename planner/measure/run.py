@@ -1,0 +1,393 @@
+"""A measurement from beginning to end: probe, rates, models, and the calibration that the rows give.
+
+After every figure and every row the record is written, so that however it ends, what was measured is there.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, cast, get_args
+
+from planner.architecture.resolve import architecture_from_config
+from planner.catalog.accelerators import Accelerator, accelerator
+from planner.catalog.devices import DeviceEntry, PeakDtype
+from planner.catalog.models import model_profile
+from planner.errors import InvalidInput, PlannerError
+from planner.measure.clock import OutOfMemory, Timer, understood
+from planner.measure.lock import machine_lock
+from planner.measure.micro import PHASES, Bench, best_bandwidth, best_rates
+from planner.measure.noise import Watch
+from planner.measure.own_fit import calibrated
+from planner.measure.plan import (
+    CHECK_SHAPE,
+    FIRST_SHAPE,
+    LARGE_SHAPE,
+    LIMIT_S,
+    Rates,
+    Role,
+    Shape,
+    points,
+)
+from planner.measure.probe import Probe, Target, chosen_target, probe, require_torch
+from planner.measure.progress import Listener, Teller
+from planner.measure.quantise import QUANTISED
+from planner.measure.record import Figure, Record, Row
+from planner.measure.shape_run import Setting, ShapeRun, failed_rows
+
+FIGURE_S = {"quick": 0.7, "full": 2.0}
+RESERVE = 0.25  # of the limit, for the model that checks the calibration
+LARGE_BYTES = 24e9  # free memory from which on the large shape is worth measuring
+
+
+class Cancelled(BaseException):
+    """The measurement was told to stop; what it has is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is to be measured.
+
+    Attributes:
+        device: torch's name, None for the first; model: catalogue id or a name for `config`, None for the usual ones.
+        dtype: "bf16", "fp16" or "fp32", None for the fastest that holds; weights: "native" or a quantised format.
+        weights_from: a folder or a Hub id with real weights; None for random ones.
+        check: a second model is measured, which the calibration doesn't see, to test it.
+        name: of the record; None for one from device and date.
+        limit_s: for the whole run; None for the mode's.
+    """
+
+    device: str | None = None
+    model: str | None = None
+    config: Mapping[str, Any] | None = field(default=None, repr=False)
+    quick: bool = False
+    dtype: str | None = None
+    weights: str = "native"
+    weights_from: str | None = None
+    check: bool = True
+    name: str | None = None
+    limit_s: float | None = None
+
+    @property
+    def mode(self) -> Literal["quick", "full"]:
+        return "quick" if self.quick else "full"
+
+    @property
+    def time_limit_s(self) -> float:
+        return LIMIT_S[self.mode] if self.limit_s is None else self.limit_s
+
+
+class Run:
+    """One measurement."""
+
+    def __init__(
+        self,
+        options: Options,
+        listener: Listener | None = None,
+        keep: Callable[[Record], None] | None = None,
+        *,
+        start_s: float | None = None,
+        lock: Callable[[], AbstractContextManager[None]] = machine_lock,
+    ) -> None:
+        """Prepares it.
+
+        Args:
+            listener: is told each step; keep: gets the record whenever it has grown.
+            start_s: of the program, on time.monotonic's clock, from which the limit counts.
+        """
+        self.options, self.keep, self.lock = options, keep, lock
+        self.teller = Teller(listener, start_s)
+        self.watch = Watch()
+        self.figures: list[Figure] = []
+        self.rows: list[Row] = []
+        self.notes: list[str] = []
+        self.configs: dict[str, dict[str, Any]] = {}
+        self.target: Target | None = None
+        self.item: Accelerator | None = None
+        self.device: DeviceEntry | None = None
+        self.software: dict[str, str] = {}
+
+    def measure(self) -> Record:
+        """Measures.
+
+        Raises:
+            InvalidInput, UnknownItem: the device or the model isn't there.
+            PlannerError: `torch_missing`, `measuring_already`, `gpu_lost`, or the model can't be built.
+            Cancelled: told to stop; the record is kept.
+        """
+        try:
+            require_torch()
+            _check(self.options)
+            with self.lock():
+                self._measure()
+                self.teller.say("fit")
+                record = calibrated(self.record())
+        except Cancelled:
+            self._ended("cancelled")
+            raise
+        except PlannerError as error:
+            self._ended("failed", error.code)
+            raise
+        if self.keep:
+            self.keep(record)
+        self.teller.say("done", 1, 1, left_s=0.0, values={"rows": len(record.rows)})
+        return record
+
+    def _ended(self, phase: Literal["cancelled", "failed"], code: str | None = None) -> None:
+        self.notes.append(code or phase)
+        if self.figures or self.rows:
+            self._keep()
+        self.teller.say(phase, note=code)
+
+    def _keep(self) -> None:
+        if self.keep and self.target is not None:
+            self.keep(self.record())
+
+    def record(self) -> Record:
+        """What was measured until now."""
+        assert self.target is not None
+        now = datetime.now(UTC)
+        place = self.item.id if self.item else self.device.id if self.device else "own-unknown"
+        name = self.options.name or f"{self.target.name[:50]}, {now:%Y-%m-%d %H:%M}"
+        return Record(
+            format="headroom-measurement",
+            schema_version=1,
+            name=name,
+            date=now.isoformat(timespec="seconds"),
+            origin="device",
+            accelerator=place,
+            device=self.device,
+            software=self.software,
+            conditions=self.watch.conditions(),
+            figures=self.figures,
+            rows=self.rows,
+            configs=self.configs,
+            notes=self.notes,
+        )
+
+    # --- Its parts ---------------------------------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        self.teller.say("probe", 0, 1, left_s=self.options.time_limit_s - self.teller.elapsed_s)
+        found = probe()
+        target = self.target = chosen_target(found, self.options.device)
+        self.item = accelerator(target.accelerator) if target.accelerator else None
+        if target.is_cpu:
+            self.notes.append("cpu")
+        timer = Timer(target.device, target.kind)
+        _threads(found)
+        self.software = _software(found)
+        self.watch.ready(timer, target.uuid)
+        self.teller.say("probe", 1, 1, values={"device": target.name})
+        try:
+            free = _free_bytes(target, timer)
+            self._micro(
+                Bench(
+                    timer, self.item, free, _cache_bytes(target, found), FIGURE_S[self.options.mode]
+                )
+            )
+        except (RuntimeError, MemoryError) as error:
+            raise understood(error) from error
+        except OutOfMemory as error:
+            raise PlannerError("no_memory_to_measure", device=target.device) from error
+        if self.item is None:
+            self.device = described(target, found, self.figures)
+        self._models(timer, target)
+
+    def _micro(self, bench: Bench) -> None:
+        for phase, figures in PHASES.items():
+            self.teller.say(phase, 0, 1, left_s=self.options.time_limit_s - self.teller.elapsed_s)
+            for figure in figures(bench):
+                self.figures.append(figure)
+                self.teller.say(
+                    phase,
+                    1,
+                    1,
+                    left_s=self.options.time_limit_s - self.teller.elapsed_s,
+                    values={
+                        "name": figure.name,
+                        "dtype": figure.dtype,
+                        "rate": figure.value.median,
+                    },
+                )
+        self._keep()
+
+    def _models(self, timer: Timer, target: Target) -> None:
+        from transformers import __version__ as version
+
+        dtype = self.options.dtype or chosen_dtype(best_rates(self.figures), target)
+        rates = best_rates(self.figures)
+        launch = [one.value.median for one in self.figures if one.name == "launch"]
+        setting = Setting(
+            timer=timer,
+            accelerator=self.item.id if self.item else self.device.id if self.device else "",
+            dtype=dtype,
+            weights=self.options.weights,
+            engine_version=".".join(version.split(".")[:2]),
+            free_bytes=_free_bytes(target, timer),
+            rates=Rates(
+                rates.get(dtype) or max(rates.values()),
+                best_bandwidth(self.figures) or 1e9,
+                launch[0] if launch else 1e-5,
+            ),
+            limit_s=self.options.time_limit_s,
+            mode=self.options.mode,
+        )
+        shapes = self._shapes(target, setting.free_bytes)
+        for number, shape in enumerate(shapes):
+            later = RESERVE * setting.limit_s * (number + 1 < len(shapes))
+            one = ShapeRun(shape, setting, self.watch, self.teller, self._take, reserve_s=later)
+            if shape.pasted:
+                self.configs[shape.model] = dict(shape.config)
+            try:
+                one.run()
+            except PlannerError as error:
+                if error.code == "gpu_lost" or shape.role == "fit":
+                    raise
+                self.rows += failed_rows(shape, one, error)
+
+    def _take(self, row: Row) -> None:
+        self.rows.append(row)
+        self._keep()
+
+    def _shapes(self, target: Target, free_bytes: float) -> list[Shape]:
+        """The model that counts, and another that checks."""
+        options = self.options
+        large = not options.quick and not target.is_cpu and free_bytes > LARGE_BYTES
+        first = options.model or (LARGE_SHAPE if large else FIRST_SHAPE)
+        other = FIRST_SHAPE if large else CHECK_SHAPE
+        pairs: list[tuple[str, Role]] = [(first, "fit")]
+        if options.check and options.weights_from is None and first != other:
+            pairs.append((other, "check"))
+        found = []
+        for name, role in pairs:
+            own = role == "fit" and options.config is not None
+            config = options.config if own and options.config else model_profile(name).config
+            most = architecture_from_config(config).max_context_tokens
+            found.append(
+                Shape(
+                    model=name,
+                    config=config,
+                    role=role,
+                    points=points(
+                        quick=options.quick, on_cpu=target.is_cpu, role=role, most_tokens=most
+                    ),
+                    pasted=own,
+                    weights_from=options.weights_from if role == "fit" else None,
+                )
+            )
+        return found
+
+
+def _check(options: Options) -> None:
+    if options.dtype is not None and options.dtype not in ("bf16", "fp16", "fp32"):
+        raise InvalidInput(
+            "dtype_not_measurable",
+            field="dtype",
+            given=options.dtype,
+            there=("bf16", "fp16", "fp32"),
+        )
+    if options.weights not in ("native", *QUANTISED):
+        raise InvalidInput(
+            "weights_not_measurable",
+            field="weights",
+            given=options.weights,
+            there=("native", *QUANTISED),
+        )
+    if options.model is not None and options.config is None:
+        model_profile(options.model)
+
+
+def _threads(found: Probe) -> None:
+    """No more threads than a container allows: more of them wait for each other."""
+    import torch
+
+    quota = found.processor.quota_cores
+    if quota is not None and quota < torch.get_num_threads():
+        torch.set_num_threads(max(int(quota), 1))
+
+
+def _software(found: Probe) -> dict[str, str]:
+    import torch
+
+    versions = {
+        "python": found.python,
+        "system": found.system,
+        "torch": torch.__version__,
+        "transformers": found.transformers or "",
+        "driver": found.nvidia.driver or "",
+        "cuda": str(torch.version.cuda or ""),
+        "hip": str(getattr(torch.version, "hip", None) or ""),
+        "threads": str(torch.get_num_threads()),
+        "machine": platform.machine(),
+    }
+    return {name: text[:200] for name, text in versions.items() if text}
+
+
+def _free_bytes(target: Target, timer: Timer) -> float:
+    """What may be taken of the device's memory now (bytes)."""
+    import torch
+
+    if timer.kind in ("cuda", "rocm"):
+        return float(torch.cuda.mem_get_info(timer.device)[0])
+    if target.is_cpu:
+        from planner.measure.system import processor
+
+        now = processor()
+        return now.memory_free_bytes or now.memory_total_bytes
+    return target.memory_free_bytes or target.memory_total_bytes or 4e9
+
+
+def _cache_bytes(target: Target, found: Probe) -> float | None:
+    """Last-level cache of the device (bytes), or None where it isn't known."""
+    import torch
+
+    if target.is_cpu:
+        return found.processor.cache_bytes
+    if target.kind in ("cuda", "rocm"):
+        size = getattr(torch.cuda.get_device_properties(target.device), "L2_cache_size", None)
+        return float(size) if size else None
+    return None
+
+
+def chosen_dtype(rates: Mapping[str, float], target: Target) -> str:
+    """The type to compute in: bf16 where it is as fast as any, fp16 on a GPU without it, else fp32."""
+    brain, half, single = (rates.get(one, 0.0) for one in ("bf16", "fp16", "fp32"))
+    if target.is_cpu:
+        return "bf16" if brain > single else "fp32"
+    if brain >= half / 2.0 and brain > single:
+        return "bf16"
+    return "fp16" if half > single else "fp32"
+
+
+def described(target: Target, found: Probe, figures: list[Figure]) -> DeviceEntry:
+    """The device by what was measured: the best that was reached of each rate.
+
+    Raises:
+        PlannerError: `device_not_described`, where neither its bandwidth nor a product could be measured.
+    """
+    bandwidth = [x.value.high for x in figures if x.name in ("read_bandwidth", "copy_bandwidth")]
+    peaks: dict[PeakDtype, float] = {}
+    for one in figures:
+        if one.name == "matmul" and one.dtype in get_args(PeakDtype):
+            key = cast(PeakDtype, one.dtype)
+            peaks[key] = max(peaks.get(key, 0.0), one.value.high)
+    if not bandwidth or not peaks:
+        raise PlannerError("device_not_described", device=target.device)
+    gpu = next((x for x in found.nvidia.gpus if target.uuid and x.uuid == target.uuid), None)
+    vendors = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel", "mps": "Apple", "cpu": "CPU"}
+    return DeviceEntry(
+        name=target.name[:120],
+        kind=target.kind,
+        vendor=vendors[target.kind],
+        compute_capability=gpu.compute_capability if gpu else None,
+        memory_usable_bytes=target.memory_total_bytes
+        or _free_bytes(target, Timer(target.device, target.kind)),
+        bandwidth_bytes_per_s=max(bandwidth),
+        cache_bytes=_cache_bytes(target, found),
+        peaks=peaks,
+        measured_on=f"{datetime.now(UTC):%Y-%m-%d}",
+    )

@@ -1,0 +1,124 @@
+"""What disturbs a measurement is seen and said, and never fails it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.errors import PlannerError
+from planner.measure import noise
+from planner.measure.noise import Watch, is_noisy, others_fraction
+from planner.measure.nvml import GpuProcess, GpuState
+from planner.measure.system import Ticks
+from planner.measure_report import reason_text
+from planner.ui.locale import LANGUAGES
+
+
+def test_the_share_of_others_leaves_out_our_own() -> None:
+    before = Ticks(busy_s=100.0, own_s=10.0, wall_s=0.0)
+    after = Ticks(busy_s=118.0, own_s=20.0, wall_s=10.0)
+    assert others_fraction(before, after, 2) == pytest.approx(0.4)
+    assert others_fraction(before, before, 2) is None
+    assert others_fraction(None, after, 2) is None
+
+
+def test_repeats_that_vary_or_are_alone_do_not_count() -> None:
+    assert not is_noisy([1.0, 1.02, 0.99])
+    assert is_noisy([1.0, 1.5, 0.7])
+    assert is_noisy([1.0])
+
+
+class Clock:
+    """A timer whose work takes what a test says."""
+
+    kind, device = "cpu", "cpu"
+
+    def __init__(self, times: list[float]) -> None:
+        self.times = times
+
+    def repeats(self, *_: Any, **__: Any) -> list[float]:
+        return [self.times.pop(0)]
+
+
+def watched(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    busy: list[float],
+    canary: list[float],
+    states: list[GpuState] | None = None,
+) -> Watch:
+    """A watch on a machine of two threads: processor time of others each time it looks, in tenths of a second."""
+    clock = iter(range(1000))
+    seen = iter(busy)
+    monkeypatch.setattr(noise, "allowed_threads", lambda: (0, 1))
+    monkeypatch.setattr(noise, "load_average", lambda: 0.0)
+    monkeypatch.setattr(noise, "ticks", lambda _: Ticks(next(seen), 0.0, float(next(clock))))
+    left = list(states or [])
+    monkeypatch.setattr(noise, "gpu_state", lambda _: left.pop(0) if left else None)
+    watch = Watch()
+    timer: Any = Clock([0.0, *canary])
+    watch._timer, watch._canary = timer, lambda: None
+    monkeypatch.setattr(watch, "_begin_canary", lambda *_: None)
+    watch.ready(timer, "GPU-1" if states else None)
+    return watch
+
+
+def test_an_idle_machine_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = watched(monkeypatch, busy=[0.0, 0.1, 0.2], canary=[1.0, 1.05, 0.95])
+    assert watch.between()
+    assert watch.between()
+    found = watch.conditions()
+    assert not found.noisy
+    assert found.reasons == []
+    assert found.load_before_fraction == pytest.approx(0.05)
+
+
+def test_a_loaded_and_drifting_machine_is_noisy_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = watched(monkeypatch, busy=[0.0, 1.0, 2.0], canary=[1.0, 1.4, 1.0])
+    assert not watch.between()
+    assert watch.between()
+    found = watch.conditions()
+    assert found.noisy
+    assert {one["code"] for one in found.reasons} == {"others_before", "others_during", "drift"}
+    assert [one["drift_fraction"] for one in found.reasons if one["code"] == "drift"] == [0.4]
+    for language in LANGUAGES:
+        assert all(reason_text(one, language) for one in found.reasons)
+
+
+def test_a_gpu_held_down_or_shared_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = GpuProcess(1, "python", 1e9), GpuProcess(2, "other", 5e9)
+    states = [
+        GpuState(sm_clock_mhz=1980.0, processes=(ours,)),
+        GpuState(
+            sm_clock_mhz=1200.0,
+            throttle_reasons=("power_cap", "hardware_thermal"),
+            processes=(ours, theirs),
+        ),
+    ]
+    watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 1.0], states=states)
+    watch.between()
+    found = watch.conditions()
+    assert [one.get("why", one["code"]) for one in found.reasons] == [
+        "hardware_thermal",
+        "gpu_shared",
+    ]
+    assert (found.sm_clock_mhz, found.throttle_reasons) == (
+        1200.0,
+        ["hardware_thermal", "power_cap"],
+    )
+    for language in LANGUAGES:
+        assert all(reason_text(one, language) for one in found.reasons)
+
+
+def test_a_gpu_lost_between_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = watched(monkeypatch, busy=[0.0, 0.0], canary=[1.0], states=[GpuState()])
+
+    def lost(_: str) -> GpuState:
+        raise PlannerError("gpu_lost", reason="gone")
+
+    monkeypatch.setattr(noise, "gpu_state", lost)
+    with pytest.raises(PlannerError):
+        watch.between()
