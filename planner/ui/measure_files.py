@@ -86,12 +86,12 @@ def _log(reading: LogReading, compared: LogComparison, filled: dict[str, Any]) -
         '<div class="hr-verdict hr-plain hr-single" role="status"><span class="hr-lead">'
         + h(
             "log.read",
-            engine=reading.tool,
+            engine=choices.engine_name(reading.tool),
             version=reading.version or "–",
             model=scenario.model,
-            gpu=scenario.gpu,
+            gpu=choices.card_name(scenario.model_dump(include={"gpu", "device"})),
         )
-        + "</span></div>"
+        + f'</span><div class="hr-more">{_inside_words(compared)}</div></div>'
     )
     names = [plain(f"field.{name}") for name in filled if name in FILLED and name != "gpu"]
     if names:
@@ -110,6 +110,12 @@ def _log(reading: LogReading, compared: LogComparison, filled: dict[str, Any]) -
         on_click=state.apply,
         args=(_scenario_changes(compared), plain("undo.log", engine=reading.tool)),
     )
+
+
+def _inside_words(compared: LogComparison) -> str:
+    """How many of the printed figures the predictions hold."""
+    known = [row.inside for row in compared.rows if row.inside is not None]
+    return h("measure.log_inside", inside=sum(known), known=len(known)) if known else ""
 
 
 def _scenario_changes(compared: LogComparison) -> dict[str, Any]:
