@@ -14,6 +14,7 @@ from typing import Any
 from planner.cli_flags import HELP, model_reference
 from planner.errors import InvalidInput
 
+LOOPS = "1,4,16"
 TRACE_BYTES = 1_000_000
 GIVEN = ("gpu", "gpus", "tp", "pp", "dp", "engine", "engine_version", "weights", "kv", "dtype")
 WHOLE = ("gpus", "tp", "pp", "dp")
@@ -49,10 +50,10 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
         "--concurrency",
         default=None,
         metavar="N,N",
-        help="closed loops, one after another: requests in flight (default 1,4,16)",
+        help=f"closed loops, one after another: requests in flight (default {LOOPS})",
     )
     parser.add_argument(
-        "--rate", default=None, metavar="R,R", help="Poisson arrivals: requests per second"
+        "--rate", default="", metavar="R,R", help="Poisson arrivals: requests per second"
     )
     parser.add_argument(
         "--requests",
@@ -97,6 +98,9 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
             metavar=kind.__name__.upper(),
             help=HELP[name],
         )
+    parser.add_argument(
+        "--no-key", action="store_true", help="send no key, whatever the environment holds"
+    )
     parser.add_argument("--name", default="", help="name of the measurement")
     parser.add_argument("-o", "--output", default=None, help="file to write, anew after every load")
     parser.add_argument(
@@ -136,6 +140,7 @@ def run_endpoint(arguments: argparse.Namespace, language: str) -> int:
             listener=json_lines(sys.stdout) if arguments.progress else tell,
             keep=save,
             stop=stopped,
+            key="" if arguments.no_key else None,
         )
     if not arguments.progress:
         if arguments.json:
@@ -176,7 +181,7 @@ def _options(arguments: argparse.Namespace) -> tuple[Any, dict[str, dict[str, An
     Raises:
         PlannerError: what is asked for can't be meant, or what is said of the server can't be.
     """
-    from planner.measure.endpoint.options import parse_options, parse_trace
+    from planner.measure.endpoint.options import levels_of, parse_options, parse_trace
 
     given = {
         name: getattr(arguments, name) for name in GIVEN if getattr(arguments, name) is not None
@@ -192,13 +197,16 @@ def _options(arguments: argparse.Namespace) -> tuple[Any, dict[str, dict[str, An
     ]
     if arguments.trace is not None:
         lengths = parse_trace(_text(Path(arguments.trace)))
+    loops = arguments.concurrency
+    if loops is None:
+        loops = "" if arguments.rate else LOOPS
     options = parse_options(
         {
             "url": arguments.url,
             "model": arguments.model,
             "api": arguments.api,
             "lengths": lengths,
-            "levels": _levels(arguments),
+            "levels": levels_of(loops, arguments.rate, arguments.requests),
             "warmup": arguments.warmup,
             "max_seconds": arguments.max_seconds,
             "max_tokens": arguments.max_tokens,
@@ -210,26 +218,6 @@ def _options(arguments: argparse.Namespace) -> tuple[Any, dict[str, dict[str, An
     if "model" in given and "gpu" in given:
         _resolve(given, configs, lengths[0])
     return options, configs
-
-
-def _levels(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    loops = arguments.concurrency
-    if loops is None:
-        loops = "" if arguments.rate else "1,4,16"
-    wanted = arguments.requests
-    levels: list[dict[str, Any]] = [
-        {"concurrency": int(n), "requests": wanted or max(4 * int(n), 12)}
-        for n in _numbers(loops, "concurrency", whole=True)
-    ]
-    rates = _numbers(arguments.rate or "", "rate", whole=False)
-    return levels + [{"rate_per_s": rate, "requests": wanted or 50} for rate in rates]
-
-
-def _numbers(given: str, field: str, *, whole: bool) -> list[float]:
-    try:
-        return [int(one) if whole else float(one) for one in given.split(",") if one.strip()]
-    except ValueError:
-        raise InvalidInput("endpoint_bad_list", field=field, given=given[:60]) from None
 
 
 def _resolve(

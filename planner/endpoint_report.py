@@ -9,6 +9,7 @@ from planner.measure.comparison import Compared, Comparison, compare_record
 from planner.measure.record import Record, RecordQuantity, Row
 from planner.quantity import Estimate
 from planner.report_tables import percent, plain_table
+from planner.ui.endpoint_words import failure_words, load_words
 from planner.ui.locale import say_error, text
 from planner.ui.locale.numbers import format_value
 
@@ -49,43 +50,21 @@ def _notes(record: Record) -> list[str]:
     return list(dict.fromkeys(code for row in record.rows for code in row.notes))
 
 
-def load_text(row: Row, language: str) -> str:
-    """What a load was, how many of its requests came to an end, and their lengths."""
-    load = row.id.split("-", 2)[2]
-    return text(
-        "endpoint.closed" if load.startswith("c") else "endpoint.poisson",
-        language,
-        load=float(load[1:]),
-        done=row.counts.get("done", 0),
-        all=sum(row.counts.values()),
-        input=int(row.scenario["input_tokens"]),
-        output=int(row.scenario["output_tokens"]),
-    )
-
-
-def failures(row: Row, language: str) -> list[str]:
-    """How many requests ended badly in which way."""
-    return [
-        f"{kind_text(kind, language)}: {number}"
-        for kind, number in row.counts.items()
-        if kind != "done"
-    ]
-
-
-def kind_text(kind: str, language: str) -> str:
-    """A way for a request to end, in words."""
-    if kind.startswith("http_"):
-        return f"HTTP {kind.removeprefix('http_')}"
-    return text(f"word.{kind}", language)
-
-
 def note_text(code: str, language: str) -> str:
     """What to know of a load or of the whole, in words."""
     return text(f"measure.note.{code}", language)
 
 
 def _load(row: Row, notes: Sequence[str], language: str) -> Iterator[str]:
-    yield load_text(row, language)
+    yield text(
+        "endpoint.load",
+        language,
+        load=load_words(row, language),
+        done=row.counts.get("done", 0),
+        all=sum(row.counts.values()),
+        input=int(row.scenario["input_tokens"]),
+        output=int(row.scenario["output_tokens"]),
+    )
     figures = [(name, row.percentiles[name]) for name in TIMES if name in row.percentiles]
     if figures:
         cells = [
@@ -103,8 +82,8 @@ def _load(row: Row, notes: Sequence[str], language: str) -> Iterator[str]:
     ]
     if rates:
         yield "  " + ", ".join(rates)
-    if failed := failures(row, language):
-        yield "  " + text("endpoint.failures", language, kinds="; ".join(failed))
+    if failed := failure_words(row, language):
+        yield "  " + text("endpoint.failures", language, kinds=failed)
     for code in notes:
         yield f"  {note_text(code, language)}"
 

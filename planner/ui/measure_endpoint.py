@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import streamlit as st
 
-from planner.measure.record import Record, RecordQuantity, Row
+from planner.errors import PlannerError
+from planner.measure.endpoint.options import (
+    KEY_VARIABLE,
+    MAX_LENGTH,
+    MAX_REQUESTS,
+    MAX_SECONDS,
+    levels_of,
+    parse_options,
+)
 from planner.scenario import DATA_FIELDS
 from planner.ui import choices, state
 from planner.ui.measure_run import is_running, start, start_button
-from planner.ui.measure_switch import MEASURE, endpoint_key_is_set, measuring_is_on
+from planner.ui.measure_switch import MEASURE, endpoint_key_is_set, is_local, measuring_is_on
 from planner.ui.state import plain
-from planner.ui.widgets import draw, h, shown, t, table_html
+from planner.ui.widgets import draw, h, refusal_text, t
 
-KEY = "HEADROOM_ENDPOINT_KEY"
 APIS = ("completions", "chat")
 LONGEST_URL = 300
-MOST_TOKENS = 200_000
-LEAST_S, MOST_S = 10, 1800
+LEAST_S, MOST_S = 10, int(MAX_SECONDS)
 LOADS = "1,4,16"
 # Fields of the scenario that the command line takes for what runs behind the address.
 TOLD = ("gpu", "gpus", "tp", "pp", "dp", "engine", "engine_version", "weights", "kv", "dtype")
-TIMES: tuple[RecordQuantity, ...] = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
-ENDS = ("p50", "p90", "p95", "p99")
 
 
 def endpoint_tab() -> None:
@@ -64,28 +67,45 @@ def endpoint_tab() -> None:
         t("measure.endpoint_start"),
         "endpoint-start",
         lambda: start(
-            arguments(url, model, load, told), {"device": urlsplit(url).netloc.rpartition("@")[2]}
+            [*arguments(url, model, load, told), *([] if is_local() else ["--no-key"])],
+            {"device": urlsplit(url).netloc},
         ),
-        ready=_is_address(url),
+        ready=bool(url) and _possible(url, model, load),
     )
-    key = "measure.endpoint_key_set" if endpoint_key_is_set(KEY) else "measure.endpoint_key_unset"
-    draw(f'<p class="hr-about">{h(key, variable=KEY)}</p>')
+    draw(f'<p class="hr-about">{_key_words()}</p>')
+
+
+def _key_words() -> str:
+    """Whether a key is sent along: never for others than whoever sits at the server, who would choose where it goes."""
+    if not is_local():
+        return h("measure.endpoint_key_shared", variable=KEY_VARIABLE)
+    is_set = endpoint_key_is_set(KEY_VARIABLE)
+    key = "measure.endpoint_key_set" if is_set else "measure.endpoint_key_unset"
+    return h(key, variable=KEY_VARIABLE)
 
 
 def _load() -> dict[str, str]:
     """Values of the flags that say what is sent."""
-    with st.grid(5, min_column_width=150, gap="small"):
+    with st.grid(7, min_column_width=150, gap="small"):
         api = st.selectbox(
             plain("measure.endpoint_api"), APIS, key="endpoint_api", persist_state="session"
         )
         inputs = st.number_input(
-            plain("field.input_tokens"), 1, MOST_TOKENS, 512, 1, key="endpoint_input", persist_state="session"
+            plain("field.input_tokens"), 1, MAX_LENGTH, 512, 1, key="endpoint_input", persist_state="session"
         )  # fmt: skip
         outputs = st.number_input(
-            plain("field.output_tokens"), 1, MOST_TOKENS, 128, 1, key="endpoint_output", persist_state="session"
+            plain("field.output_tokens"), 1, MAX_LENGTH, 128, 1, key="endpoint_output", persist_state="session"
         )  # fmt: skip
         loops = st.text_input(
             plain("measure.endpoint_loads"), LOADS, key="endpoint_loads", max_chars=60, persist_state="session"
+        )  # fmt: skip
+        rates = st.text_input(
+            plain("measure.endpoint_rates"), key="endpoint_rates", max_chars=60,
+            help=t("measure.endpoint_rates_help"), persist_state="session",
+        )  # fmt: skip
+        requests = st.number_input(
+            plain("measure.endpoint_requests"), 1, MAX_REQUESTS, None, 1, key="endpoint_requests",
+            help=t("measure.endpoint_requests_help"), persist_state="session",
         )  # fmt: skip
         longest = st.number_input(
             plain("measure.endpoint_seconds"), LEAST_S, MOST_S, 120, 10, key="endpoint_seconds", persist_state="session"
@@ -94,7 +114,9 @@ def _load() -> dict[str, str]:
         "api": str(api or APIS[0]),
         "input-tokens": str(inputs),
         "output-tokens": str(outputs),
-        "concurrency": loops.strip() or LOADS,
+        "concurrency": loops.strip() or ("" if rates.strip() else LOADS),
+        "rate": rates.strip(),
+        "requests": "" if requests is None else str(requests),
         "max-seconds": str(longest),
     }
 
@@ -105,12 +127,20 @@ def arguments(url: str, model: str, load: Mapping[str, str], told: Mapping[str, 
     return ["endpoint", url, *(f"--{name}={value}" for name, value in values.items() if value)]
 
 
-def _is_address(url: str) -> bool:
+def _possible(url: str, model: str, load: Mapping[str, str]) -> bool:
+    """Whether that can be asked for; says what is wrong where it can't."""
+    lengths = {
+        name: int(load[name.replace("_", "-")]) for name in ("input_tokens", "output_tokens")
+    }
+    requests = int(load["requests"]) if load["requests"] else None
     try:
-        parts = urlsplit(url)
-    except ValueError:
+        levels = levels_of(load["concurrency"], load["rate"], requests)
+        parse_options({"url": url, "model": model, "lengths": [lengths], "levels": levels})
+    except PlannerError as refusal:
+        with st.container(key="refusal-endpoint"):
+            st.markdown(refusal_text(refusal))
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    return True
 
 
 def _told() -> dict[str, str]:
@@ -134,58 +164,3 @@ def _same_words(told: Mapping[str, Any]) -> str:
         card=choices.card_name(state.values()),
         engine=choices.engine_name(told["engine"]),
     )
-
-
-# --- What came of it -------------------------------------------------------------------------------------------------
-
-
-def loads_table(record: Record) -> str:
-    """Percentiles of each load's times, and what became of its requests; nothing for other measurements."""
-    rows = [cells for row in record.rows for cells in _cells(row)]
-    if not rows:
-        return ""
-    head = (h("measure.column.load"), h("measure.column.figure"), *ENDS)
-    failed = [words for row in record.rows if (words := _failures(row))]
-    told = "".join(f'<p class="hr-about">{words}</p>' for words in failed)
-    return table_html(h("measure.loads"), head, rows, wrap=(0,)) + told
-
-
-def _cells(row: Row) -> Sequence[Sequence[str]]:
-    words, found = _load_words(row), []
-    for name in TIMES:
-        if name in row.percentiles:
-            ends = row.percentiles[name]
-            times = [html.escape(shown(getattr(ends, end), "time")) for end in ENDS]
-            found.append((words, h(f"measure.quantity.{name}"), *times))
-            words = ""
-    return found
-
-
-def _load_words(row: Row) -> str:
-    load = row.id.rpartition("-")[2]
-    try:
-        value = float(load[1:])
-    except ValueError:
-        return html.escape(row.id)
-    return h(
-        "endpoint.closed" if load.startswith("c") else "endpoint.poisson",
-        load=value,
-        done=row.counts.get("done", 0),
-        all=sum(row.counts.values()),
-        input=int(row.scenario.get("input_tokens", 0)),
-        output=int(row.scenario.get("output_tokens", 0)),
-    )
-
-
-def _failures(row: Row) -> str:
-    kinds = [f"{_kind(kind)}: {number}" for kind, number in row.counts.items() if kind != "done"]
-    return h("endpoint.failures", kinds="; ".join(kinds)) if kinds else ""
-
-
-def _kind(kind: str) -> str:
-    if kind.startswith("http_"):
-        return f"HTTP {kind.removeprefix('http_')}"
-    try:
-        return plain(f"word.{kind}")
-    except KeyError:  # of a later version
-        return kind

@@ -16,7 +16,7 @@ from planner.ui import choices, state
 from planner.ui.charts.base import draw_chart
 from planner.ui.charts.measure import measured_chart
 from planner.ui.charts.measure_lengths import length_charts
-from planner.ui.measure_endpoint import loads_table
+from planner.ui.measure_loads import loads
 from planner.ui.measure_words import (
     compared_cells,
     compared_head,
@@ -62,8 +62,7 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
     if told := import_words(record):
         with st.expander(t("measure.import_notes"), key="measure-import-notes"):
             draw(notes_html(told, "info"))
-    if loads := loads_table(record):
-        draw(loads)
+    loads(record)
     if (chart := measured_chart(compared.figures)) is not None:
         if lengths := length_charts(record, compared.figures):
             with side_by_side():
@@ -81,7 +80,8 @@ def _compared(record: Record) -> Comparison:
     """The comparison, kept in the visitor's session until another measurement is looked at."""
     last: tuple[Record, Comparison] | None = st.session_state.get(COMPARED_KEY)
     if last is None or last[0] != record:
-        last = record, compare_record(record)
+        known = record.accelerator or record.origin != "endpoint"
+        last = record, compare_record(record) if known else Comparison((), ())
         st.session_state[COMPARED_KEY] = last
     return last[1]
 

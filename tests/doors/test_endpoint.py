@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -64,8 +63,7 @@ def test_it_says_what_was_measured_and_what_was_predicted(language: str, tmp_pat
     with running() as fake:
         code, out, err = ran(tmp_path, fake, *SMALL, *KNOWN, "--lang", language)
     assert code == 0, err
-    closed = text("endpoint.closed", language, load=2.0, done=4, all=4, input=31, output=4)
-    assert re.sub(r"\d+", "#", closed) in re.sub(r"\d+", "#", out)
+    assert text("endpoint.load_closed", language, load=2.0) in out
     for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s", "output_tokens_per_s"):
         assert text(f"measure.quantity.{name}", language) in out
     assert text("measure.column.before_error", language) in out

@@ -145,8 +145,8 @@ def test_percentiles_and_failures_of_each_load(
     Store(own_machine).save(parse_record(json.dumps(record)))
     app = opened(language)
     said = saying(app)
-    load = {"load": 4.0, "done": 30, "all": 33, "input": 500, "output": 120}
-    assert text("endpoint.closed", language, **load) in said
+    assert text("endpoint.load_closed", language, load=4.0) in said
+    assert text("endpoint.answered", language, done=30, all=33) in said
     assert "HTTP 429: 2" in said
     assert text("word.timeout", language) in said
     assert text("measure.note.out_of_time", language) in said

@@ -104,6 +104,33 @@ def parse_options(values: dict[str, Any]) -> EndpointOptions:
         raise entry_error(error, "endpoint_bad_option", "endpoint") from None
 
 
+def levels_of(loops: str, rates: str, requests: int | None) -> list[dict[str, Any]]:
+    """Loads from lists of numbers with commas in between.
+
+    Args:
+        loops: requests in flight, a closed loop each; rates: requests per second, Poisson arrivals each.
+        requests: of each load; None for four rounds of a loop, 12 at least, and for 50 Poisson arrivals.
+
+    Raises:
+        InvalidInput: where one isn't such a list.
+    """
+    levels: list[dict[str, Any]] = []
+    for one in _cells(loops):
+        if not one.isdecimal() or len(one) > 9:
+            raise InvalidInput("endpoint_bad_list", field="concurrency", given=loops[:60])
+        levels.append({"concurrency": int(one), "requests": requests or max(4 * int(one), 12)})
+    for one in _cells(rates):
+        try:
+            levels.append({"rate_per_s": float(one), "requests": requests or 50})
+        except ValueError:
+            raise InvalidInput("endpoint_bad_list", field="rate", given=rates[:60]) from None
+    return levels
+
+
+def _cells(given: str) -> list[str]:
+    return [one.strip() for one in given.split(",") if one.strip()]
+
+
 def parse_trace(text: str) -> list[dict[str, int]]:
     """Lengths of a small trace: lines of prompt and answer tokens, with a comma, semicolon or blank in between.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -21,6 +22,12 @@ from planner.scenario import Scenario
 # In a closed loop the first requests start together and the last ones run alone; with fewer than this many rounds
 # those are most of what is seen.
 ROUNDS = 2
+# How a request may end beside "done" and an HTTP status.
+FAILURES = (
+    "timeout", "no_connection", "broken_stream", "bad_json", "too_long", "server_error", "empty_answer", "cut_off",
+    "not_sent",
+)  # fmt: skip
+ROW_ID = re.compile(r"endpoint-\d+-([cr])(\d[\d.e+-]{0,11})")
 SHORT = 0.9  # of the tokens asked for, below which answers count as ended early
 
 
@@ -140,6 +147,15 @@ def level_row(
             ),
         }
     )
+
+
+def load_of(row: Row) -> tuple[Literal["closed", "poisson"], float] | None:
+    """A row's load, requests in flight or arrivals per second; None for a row of something else."""
+    found = ROW_ID.fullmatch(row.id)
+    try:
+        return ("closed" if found[1] == "c" else "poisson", float(found[2])) if found else None
+    except ValueError:
+        return None
 
 
 def _notes(

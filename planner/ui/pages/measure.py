@@ -1,4 +1,4 @@
-"""Measure: this machine, a log or a file; predicted against measured, and the calibration that comes of it."""
+"""Measure: this machine, a server, a log or a file; predicted against measured, and the calibration it gives."""
 
 from __future__ import annotations
 
