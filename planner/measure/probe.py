@@ -233,6 +233,27 @@ def chosen_target(found: Probe, device: str | None) -> Target:
     raise InvalidInput("device_not_here", field="device", given=device, there=there)
 
 
+def as_torch_has_it(found: Probe, target: Target) -> Target:
+    """The NVIDIA GPU that torch means by the target's name, which counts only those that it may see.
+
+    Raises:
+        PlannerError: `torch_without_gpu`, where this torch can't use NVIDIA GPUs, or not so many.
+    """
+    if target.kind != "cuda":
+        return target
+    import torch
+
+    number = int(target.device.partition(":")[2] or 0)
+    if not torch.cuda.is_available() or number >= torch.cuda.device_count():
+        raise PlannerError("torch_without_gpu", device=target.device, version=torch.__version__)
+    about = torch.cuda.get_device_properties(number)
+    uuid = f"GPU-{about.uuid}" if hasattr(about, "uuid") else target.uuid
+    gpu = next((one for one in found.nvidia.gpus if one.uuid == uuid), None)
+    if gpu is None or gpu.mig:
+        return Target(target.device, "cuda", about.name, float(about.total_memory), None)
+    return _nvidia_targets(gpu, number)[0]
+
+
 def probe_json(found: Probe) -> dict[str, Any]:
     """The probe as plain data: SI units, the unit at the end of each name."""
     return {

@@ -32,7 +32,14 @@ from planner.measure.plan import (
     Shape,
     points,
 )
-from planner.measure.probe import Probe, Target, chosen_target, probe, require_torch
+from planner.measure.probe import (
+    Probe,
+    Target,
+    as_torch_has_it,
+    chosen_target,
+    probe,
+    require_torch,
+)
 from planner.measure.progress import Listener, Teller
 from planner.measure.quantise import QUANTISED
 from planner.measure.record import Figure, Record, Row
@@ -173,12 +180,13 @@ class Run:
     def _measure(self) -> None:
         self.teller.say("probe", 0, 1, left_s=self.options.time_limit_s - self.teller.elapsed_s)
         found = probe()
-        target = self.target = chosen_target(found, self.options.device)
+        target = as_torch_has_it(found, chosen_target(found, self.options.device))
+        self.target = target
         self.item = accelerator(target.accelerator) if target.accelerator else None
         if target.is_cpu:
             self.notes.append("cpu")
         timer = Timer(target.device, target.kind)
-        _threads(found)
+        _prepare(found, target)
         self.software = _software(found)
         self.watch.ready(timer, target.uuid)
         self.teller.say("probe", 1, 1, values={"device": target.name})
@@ -301,9 +309,12 @@ def _check(options: Options) -> None:
         model_profile(options.model)
 
 
-def _threads(found: Probe) -> None:
-    """No more threads than a container allows: more of them wait for each other."""
+def _prepare(found: Probe, target: Target) -> None:
+    """The GPU that events are recorded on, and no more threads than a container allows: more wait for each other."""
     import torch
+
+    if target.kind in ("cuda", "rocm"):
+        torch.cuda.set_device(target.device)
 
     quota = found.processor.quota_cores
     if quota is not None and quota < torch.get_num_threads():
@@ -339,6 +350,15 @@ def _free_bytes(target: Target, timer: Timer) -> float:
         now = processor()
         return now.memory_free_bytes or now.memory_total_bytes
     return target.memory_free_bytes or target.memory_total_bytes or 4e9
+
+
+def _usable_bytes(target: Target) -> float:
+    """What programs can take of the device's memory, all of them together (bytes)."""
+    import torch
+
+    if target.kind in ("cuda", "rocm"):
+        return float(torch.cuda.get_device_properties(target.device).total_memory)
+    return target.memory_total_bytes or _free_bytes(target, Timer(target.device, target.kind))
 
 
 def _cache_bytes(target: Target, found: Probe) -> float | None:
@@ -384,8 +404,7 @@ def described(target: Target, found: Probe, figures: list[Figure]) -> DeviceEntr
         kind=target.kind,
         vendor=vendors[target.kind],
         compute_capability=gpu.compute_capability if gpu else None,
-        memory_usable_bytes=target.memory_total_bytes
-        or _free_bytes(target, Timer(target.device, target.kind)),
+        memory_usable_bytes=_usable_bytes(target),
         bandwidth_bytes_per_s=max(bandwidth),
         cache_bytes=_cache_bytes(target, found),
         peaks=peaks,

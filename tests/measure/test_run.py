@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,8 +25,10 @@ from planner.measure import bench_model, plan, run, shape_run
 from planner.measure.comparison import compare_record
 from planner.measure.micro import Bench
 from planner.measure.plan import Point
+from planner.measure.probe import as_torch_has_it, probe
 from planner.measure.record import Record, parse_record
 from planner.measure.run import Options, Run
+from tests.measure.fake_nvml import gpu, h200, library
 from tests.measure.tiny import EXPERTS, GEMMA, LLAMA, STATE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -277,6 +280,31 @@ def test_what_cannot_be_measured_is_refused_before_it_begins(
     assert json.loads(capsys.readouterr().out)["error"]["code"] == code
 
 
+def test_torch_numbers_the_gpus_that_it_may_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    cards = [
+        gpu("Tesla T4", 15_360, (7, 5), nvmlDeviceGetUUID="GPU-a"),
+        h200(nvmlDeviceGetUUID="GPU-b"),
+    ]
+    monkeypatch.setitem(sys.modules, "pynvml", library(cards))
+    found = probe()
+    assert found.targets[0].accelerator == "t4"
+    with pytest.raises(PlannerError) as refusal:
+        as_torch_has_it(found, found.targets[0])
+    assert refusal.value.code == "torch_without_gpu"
+    about = SimpleNamespace(uuid="b", name="NVIDIA H200", total_memory=150_109_106_995)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: about)
+    seen = as_torch_has_it(found, found.targets[0])
+    assert (seen.device, seen.uuid, seen.accelerator) == ("cuda:0", "GPU-b", "h200-sxm-141gb")
+    about.uuid, about.name = "of-an-instance", "NVIDIA H200 MIG 1g.18gb"
+    part = as_torch_has_it(found, found.targets[0])
+    assert (part.name, part.accelerator) == ("NVIDIA H200 MIG 1g.18gb", None)
+    assert as_torch_has_it(found, found.targets[-1]).is_cpu
+
+
 # --- In a process of its own ------------------------------------------------------------------------------------------
 
 
@@ -351,6 +379,7 @@ from itertools import pairwise
 from planner.measure import plan, run
 from planner.measure.run import Options, Run
 from planner.measure.system import own_memory_bytes
+from tests.measure.fake_nvml import gpu, h200, library
 from tests.measure.tiny import LLAMA
 
 torch.set_num_threads(1)
