@@ -255,7 +255,7 @@ def _rows(record: Record) -> str:
     """Every run, also those that failed, with what to know about it."""
     rows = []
     for row in record.rows:
-        outcome = h(f"measure.row_outcome.{row.outcome}")
+        outcome = h(f"measure.outcome.{row.outcome}")
         marks = [h("measure.noisy_row")] if row.noisy else []
         marks += [h("measure.check_row")] if row.role == "check" else []
         told = ", ".join([*marks, *row_note_words(row)]) or "–"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -108,10 +109,14 @@ def progress_html(view: JobView) -> str:
 
 
 def _phase(one: Progress, *, over: bool) -> str:
-    steps = f"{shown(one.done, 'count')} / {shown(one.total, 'count')}" if one.total else ""
+    steps = f"{shown(one.done, 'count')} / {shown(one.total, 'count')}" if one.total > 1 else ""
+    words = h(f"measure.phase.{one.phase}")
+    if over:
+        return f'<div class="hr-over-with"><i aria-hidden="true">✓</i><span>{words}</span></div>'
+    model = html.escape(str(one.values.get("model", "")).rpartition("/")[2])
     return (
-        f'<div class="{"hr-over-with" if over else "hr-now"}"><i aria-hidden="true">{"✓" if over else "●"}</i>'
-        f"<span>{h(f'measure.phase.{one.phase}')}</span><span>{steps}</span></div>"
+        f'<div class="hr-now"><i aria-hidden="true">●</i><span>{words}{" · " if model else ""}{model}</span>'
+        f"<span>{steps}</span></div>"
     )
 
 

@@ -12,10 +12,11 @@ from planner.measure.readers.results import row_notes
 from planner.measure.record import Record, Row, Spread
 from planner.quantity import Estimate
 from planner.ui.locale import catalogue
-from planner.ui.state import language
+from planner.ui.state import language, plain
 from planner.ui.widgets import h, note_html, range_text, shown
 
 # How a measured figure is written, by what its name ends with.
+ON_CPU = "cpu"  # said by the headline's device
 KINDS = (
     ("_tokens_per_s", "rate"),
     ("_bytes_per_token", "bytes"),
@@ -32,6 +33,11 @@ def kind_of(quantity: str) -> str:
 def figure_words(one: Compared) -> str:
     """Which run and which of its figures, as HTML."""
     return f"{html.escape(one.row)}: {h(f'measure.quantity.{one.quantity}')}"
+
+
+def figure_name(name: str) -> str:
+    """A micro-benchmark by its name, as HTML; one of a later version as it stands."""
+    return _coded(f"measure.figure.{name}", {"code": name.replace("_", " ")})
 
 
 def row_words(row: Row) -> str:
@@ -103,15 +109,20 @@ def condition_words(record: Record) -> list[str]:
     """Why figures taken there can't be compared with others, as HTML; nothing where the machine was quiet."""
     if not record.conditions.noisy:
         return []
-    said = record.conditions.reasons
-    reasons = [_coded(f"measure.reason.{reason.get('code')}", reason) for reason in said]
-    return [h("measure.noisy"), *reasons]
+    return [h("measure.noisy"), *map(_reason, record.conditions.reasons)]
+
+
+def _reason(said: Mapping[str, str | int | float]) -> str:
+    throttle = f"measure.throttle.{said.get('why')}"
+    if throttle in _known(language()):
+        said = {**said, "why": plain(throttle)}
+    return _coded(f"measure.noise.{said.get('code')}", said)
 
 
 def note_words(codes: Iterable[str]) -> list[str]:
-    """What codes of a record or of a row say, as HTML."""
+    """What a record's codes say, as HTML."""
     known = _known(language())
-    keys = {code: f"note.{code}" for code in codes}
+    keys = {code: f"note.{code}" for code in codes if code != ON_CPU}
     return [
         _coded(key if key in known else f"measure.note.{code}", {"code": code})
         for code, key in keys.items()
@@ -120,7 +131,16 @@ def note_words(codes: Iterable[str]) -> list[str]:
 
 def row_note_words(row: Row) -> list[str]:
     """What a row's codes say, as HTML, but for those that `import_words` says once for all rows."""
-    return note_words(code for code in row.notes if not code.startswith("imported_"))
+    return [_row_note(code) for code in row.notes if not code.startswith("imported_")]
+
+
+def _row_note(code: str) -> str:
+    head, _, rest = code.partition(":")
+    own = f"measure.row_note.{head}"
+    if own not in _known(language()):
+        return _coded(f"measure.note.{code}", {"code": code})
+    *slices, whole = rest.split(",")
+    return _coded(own, {"code": code, "slices": " + ".join(slices), "whole": whole})
 
 
 def import_words(record: Record) -> list[str]:

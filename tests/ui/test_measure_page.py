@@ -301,6 +301,35 @@ def test_plotly_knows_every_property_and_charts_say_what_they_show(
         assert len(chart.alt) > 40
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_disturbed_a_measurement_is_said(language: str, own_machine: Path) -> None:
+    data = measured().model_dump(mode="json")
+    data["conditions"] = {
+        "noisy": True,
+        "reasons": [
+            {"code": "others_before", "load_fraction": 0.5},
+            {"code": "throttled", "why": "power_cap"},
+            {"code": "drift"},  # without what its sentence needs
+            {"code": "of_a_later_version", "x": 1},
+        ],
+    }
+    data["rows"][0] |= {
+        "noisy": True,
+        "notes": ["varies", "extrapolated", "layers:2,4,24", "novel"],
+    }
+    data["notes"] = ["cpu", "<b>"]
+    Store(own_machine).save(parse_record(json.dumps(data)))
+    said = saying(opened(language))
+    assert text("measure.noisy", language) in said
+    assert text("measure.noise.others_before", language, load_fraction=0.5) in said
+    assert text("measure.throttle.power_cap", language) in said
+    assert "of_a_later_version" in said
+    assert text("measure.row_note.varies", language) in said
+    assert text("measure.row_note.layers", language, slices="2 + 4", whole="24") in said
+    assert "novel" in said
+    assert "<b>" in said  # as text, not as markup
+
+
 # --- Saved -----------------------------------------------------------------------------------------------------------
 
 
