@@ -7,6 +7,7 @@ from typing import Any
 
 from planner.measure.comparison import Compared, Comparison, compare_record
 from planner.measure.record import Record, RecordQuantity, Row
+from planner.measure_report import measured_json
 from planner.quantity import Estimate
 from planner.report_tables import percent, plain_table
 from planner.ui.endpoint_words import failure_words, load_words
@@ -130,37 +131,7 @@ def comparison_of(record: Record) -> Comparison | None:
 
 
 def endpoint_json(record: Record, language: str) -> dict[str, Any]:
-    """The measurement, and predicted against measured, as data: s, tokens/s, errors as predicted / measured − 1."""
-    found = comparison_of(record)
-    return {
-        "measurement": record.model_dump(mode="json"),
-        "comparison": [_data(one) for one in found.figures] if found else None,
-        "refused": _refused(found.refused if found else (), language),
-    }
-
-
-def _data(one: Compared) -> dict[str, Any]:
-    return {
-        "row": one.row,
-        "quantity": one.quantity,
-        "role": one.role,
-        "measured": one.measured.median,
-        "predicted": _ends(one.before),
-        "error_fraction": one.before_error_fraction,
-        "calibrated": _ends(one.after),
-        "calibrated_error_fraction": one.after_error_fraction,
-    }
-
-
-def _ends(estimate: Estimate | None) -> dict[str, Any] | None:
-    if estimate is None:
-        return None
-    ends = {"low": estimate.low, "mid": estimate.mid, "high": estimate.high}
-    return {name: float(end) for name, end in ends.items()} | {"basis": estimate.basis.label}
-
-
-def _refused(refused: Sequence[tuple[str, Any]], language: str) -> list[dict[str, str]]:
-    return [
-        {"row": row, "code": error.code, "message": say_error(error, language)}
-        for row, error in refused
-    ]
+    """As `measured_json`; without a comparison where nobody said what the server runs on."""
+    if not record.accelerator:
+        return {"measurement": record.model_dump(mode="json"), "comparison": None, "refused": []}
+    return measured_json(record, language)

@@ -86,7 +86,7 @@ def _key_words() -> str:
 
 def _load() -> dict[str, str]:
     """Values of the flags that say what is sent."""
-    with st.grid(7, min_column_width=150, gap="small"):
+    with st.grid(4, min_column_width=150, gap="small"):
         api = st.selectbox(
             plain("measure.endpoint_api"), APIS, key="endpoint_api", persist_state="session"
         )

@@ -6,6 +6,7 @@ Times are compared with what the server can't undercut, never with a clock.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -280,6 +281,20 @@ def test_a_short_load_is_noted_and_only_tells() -> None:
         row: Row = bench(fake, levels=[{"concurrency": 4, "requests": 5}]).rows[0]
     assert "too_few_rounds" in row.notes
     assert row.role == "other"
+
+
+def test_a_program_that_cannot_keep_up_says_that_it_measured_itself() -> None:
+    """As told steps hold it up, an answer that came long ago is read late."""
+
+    def holds_up(step: dict[str, Any]) -> None:
+        if step["phase"] == "requests":
+            time.sleep(0.1)
+
+    with running() as fake:
+        levels = [{"concurrency": 4, "requests": 40}]
+        row = bench(fake, {"listener": holds_up}, levels=levels).rows[0]
+    assert "client_busy" in row.notes
+    assert row.noisy
 
 
 # --- Options ----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,12 @@ from planner.measure.endpoint.options import (
     Lengths,
     Level,
 )
-from planner.measure.endpoint.record import Answer, endpoint_record, level_row
+from planner.measure.endpoint.record import (
+    Answer,
+    endpoint_record,
+    level_row,
+    with_busy_client,
+)
 from planner.measure.endpoint.server import Server, connected
 from planner.measure.own_fit import calibrated
 from planner.measure.progress import Listener, Teller
@@ -27,6 +32,9 @@ from planner.measure.record import Record, Row
 WARMUP_TOKENS = 16  # of a warm-up's answer
 LOOK_S = 0.05  # how often it is asked whether to stop
 GIVE_UP = 20  # failed requests in a row
+# Share of a load's time for which this program didn't get to what was due: from here on it measures itself.
+BUSY_FRACTION = 0.2
+FEWEST_LOOKS = 5
 CUT = ("cancelled", "out_of_time")  # what ends requests in flight too
 Request = tuple[bytes, Lengths]
 
@@ -98,6 +106,7 @@ class _Benchmark:
         tokens_asked: of prompts and answers so far; failures: requests in a row that failed.
         finished: requests of the loads before.
         cut: why less was sent than asked for, or None.
+        looks, late_s: how often this program looked up during the load, and by how much it was late in all.
     """
 
     def __init__(
@@ -114,6 +123,7 @@ class _Benchmark:
         self.server: Server | None = None
         self.tokens_asked = self.failures = self.in_flight = self.finished = 0
         self.cut: str | None = None
+        self.looks, self.late_s = 0, 0.0
         self.rows: list[Row] = []
 
     def record(self) -> Record:
@@ -137,7 +147,10 @@ class _Benchmark:
             work = asyncio.create_task(self._work(server))
             try:
                 while not work.done() and self._over() not in CUT:
+                    due_s = time.perf_counter() + LOOK_S
                     await asyncio.wait({work}, timeout=LOOK_S)
+                    self.looks += 1
+                    self.late_s += max(time.perf_counter() - due_s, 0.0)
                 if not work.done():
                     self.cut = self._over()
             finally:
@@ -148,6 +161,11 @@ class _Benchmark:
         if self.cut == "out_of_time" and not self.rows:
             url, limit_s = self.options.url, self.options.max_seconds
             raise Unreachable("endpoint_too_slow", field="url", url=url, limit=limit_s)
+
+    def _is_busy(self) -> bool:
+        """What came in lay about before this program read it, which makes the server look slower than it is."""
+        whole_s = self.looks * LOOK_S + self.late_s
+        return self.looks >= FEWEST_LOOKS and self.late_s > BUSY_FRACTION * whole_s
 
     def _over(self) -> str | None:
         """Why no further request may be sent, or None."""
@@ -186,6 +204,7 @@ class _Benchmark:
         """Sends a load's requests, and makes a row of them even where it is broken off."""
         requests = self._requests(server, number, level)
         answers: list[Answer] = []
+        self.looks, self.late_s = 0, 0.0
         begun_s = time.perf_counter()
         try:
             async with asyncio.TaskGroup() as group:
@@ -199,9 +218,8 @@ class _Benchmark:
         finally:
             self.finished += level.requests
             if answers:
-                self.rows.append(
-                    level_row(self.options, server.model, level, number, answers, begun_s)
-                )
+                row = level_row(self.options, server.model, level, number, answers, begun_s)
+                self.rows.append(with_busy_client(row) if self._is_busy() else row)
                 self.keep(self.record())
         if len(requests) < level.requests:
             self.cut = self.cut or "out_of_tokens"

@@ -149,6 +149,11 @@ def level_row(
     )
 
 
+def with_busy_client(row: Row) -> Row:
+    """The row of a load that this program couldn't keep up with: it doesn't count."""
+    return row.model_copy(update={"noisy": True, "notes": [*row.notes, "client_busy"]})
+
+
 def load_of(row: Row) -> tuple[Literal["closed", "poisson"], float] | None:
     """A row's load, requests in flight or arrivals per second; None for a row of something else."""
     found = ROW_ID.fullmatch(row.id)
