@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import datetime
 import json
 from collections.abc import Callable
@@ -125,13 +126,20 @@ def _refit(
     language: str,
     print_json: Callable[[Any], None],
 ) -> None:
-    rows = [row for path in paths for row in _rows(path)]
+    rows = [row for path in paths for row in _runs(path)]
     found = refit(by_plan(rows), hold_out=True)
     written = write(found)
     if arguments.json:
         print_json({"families": outcome_json(found), "written": list(written)})
     else:
         print("\n".join([*(say_note(note, language) for note in refitted_notes(found)), *written]))
+
+
+def _runs(path: Path) -> list[Measurement]:
+    """The rows of a table of runs; none of one beside them, as of what was left out."""
+    lines = _text(path, "measurements").splitlines()
+    columns = next(csv.reader(lines), [])
+    return list(read_measurements(lines, path.stem)) if "id" in columns else []
 
 
 def _rows(path: Path) -> list[Measurement]:

@@ -306,6 +306,11 @@ class Constants:
             return entry[0].value
         return self.value("prefill_attention")
 
+    def prefill_experts(self) -> float:
+        """What kernels of routed experts reach of `prefill`; but for continuous batching the same as in a step."""
+        found = self.find("prefill_experts") if self.kind == "continuous" else None
+        return found[0].value if found else self.by_kind("experts")
+
     def reduce(self) -> tuple[list[float], list[float]]:
         """Latencies and parts of the link's rate of an all-reduce over 2, 4 and 8 ranks."""
         family = _link_family(self.accelerator)

@@ -74,7 +74,8 @@ class Calibration:
         compute, prefill: parts of the peak in a step and over a whole prompt, by dtype group of WIDTHS.
         weights, expert_weights, cache: parts of the bandwidth for weights, those of routed experts, and the cache.
         attention, prefill_attention: parts of the peak for attention in a step and over a whole prompt.
-        experts: what kernels of routed experts reach of `compute`; imbalance: fullest rank against the mean.
+        experts, prefill_experts: what kernels of routed experts reach of `compute` and of `prefill`.
+        imbalance: fullest rank against the mean.
         pipeline: part of the time that stages of a pipeline are busy.
         reduce_latency_s, reduce_fraction: of an all-reduce over 2, 4 and 8 ranks; fraction of the link's rate.
         dispatch_latency_s, combine_latency_s, dispatch_fraction: of expert parallelism's all-to-all.
@@ -116,6 +117,7 @@ class Calibration:
     attention: Quantity
     prefill_attention: Quantity
     experts: Quantity
+    prefill_experts: Quantity
     imbalance: Quantity
     pipeline: Quantity
     reduce_latency_s: tuple[Quantity, Quantity, Quantity]
@@ -240,7 +242,7 @@ def build_calibration(
         host = found.value(f"host_layer_s.{found.group.host}.{found.host_kind}")
     expert_dispatch = 0.0
     if found.kind == "continuous":
-        expert_dispatch = found.optional(f"prefill_expert_layer_s.{found.weights_kind}", 0.0)
+        expert_dispatch = found.optional_by_kind("prefill_expert_layer_s", 0.0)
     convention = (
         calibration_data(found.file).get("convention") or calibration_data(found.base)["convention"]
     )
@@ -264,6 +266,7 @@ def build_calibration(
         attention=found.value("attention"),
         prefill_attention=found.prefill_attention(),
         experts=found.by_kind("experts"),
+        prefill_experts=found.prefill_experts(),
         layer_s=found.value("layer_s"),
         expert_layer_s=found.optional(f"expert_layer_s.{found.weights_kind}", 0.0),
         prefill_layer_s=found.value("prefill_layer_s"),

@@ -20,7 +20,7 @@ from planner.catalog.files import profile_lines
 from planner.catalog.measurements import SPEED_FAMILIES, measurements
 from planner.errors import BadProfile, Note, PlannerError
 from planner.measure.predict import Run, predicted, run_of
-from planner.measure.refit import UNSEEN_INSIDE, spread_of
+from planner.measure.refit import spread_of, unseen_inside
 from planner.quantity import FloatArray
 from planner.speed.bounds import tpot_bound
 
@@ -240,7 +240,7 @@ def held_coverage(group: Sequence[Point]) -> float | None:
     names = np.array([_left_out(one, fold) for one in with_fold])
     inside = 0
     for name in set(names):
-        low, high = spread_of(residuals[names != name], UNSEEN_INSIDE)
+        low, high = spread_of(residuals[names != name], unseen_inside(len(set(names)) - 1))
         ratio = np.exp(-residuals[names == name])
         inside += int(np.sum((ratio >= 1.0 + low) & (ratio <= 1.0 + high)))
     return inside / len(with_fold)

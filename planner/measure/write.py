@@ -14,7 +14,14 @@ from planner.measure.fit.constants import FEWEST
 from planner.measure.fit.offline import OLD, TUNED
 from planner.measure.fit.plans import EAGER, EARLIER, ENGINES, OFFLINE, POOL, SLOTS, Stage
 from planner.measure.fit.problem import Observation
-from planner.measure.refit import SEEN_INSIDE, UNSEEN_INSIDE, Outcome, Refit, spread_of
+from planner.measure.refit import (
+    SEEN_INSIDE,
+    Outcome,
+    Refit,
+    model_fold,
+    spread_of,
+    unseen_inside,
+)
 from planner.quantity import FloatArray
 
 FOLDER = "calibrations"
@@ -268,7 +275,7 @@ def offline_bands(outcome: Outcome) -> dict[str, tuple[float, float]]:
         groups.setdefault(f"{file}.{name}.tpot", []).append(i)
     held = _as_times(outcome)(outcome.held["model"])
     return {
-        name: spread_of(held[rows], UNSEEN_INSIDE)
+        name: spread_of(held[rows], _inside(outcome, rows, "model"))
         for name, rows in sorted(groups.items())
         if len(rows) >= FEWEST and not np.isnan(held[rows]).all()
     }
@@ -301,10 +308,18 @@ def bands(outcome: Outcome) -> dict[str, tuple[float, float]]:
                     signed(outcome.fitted)[chosen], SEEN_INSIDE
                 )
             for group, (fold, wider) in widths.items():
-                low, high = spread_of(signed(outcome.held[fold])[chosen], UNSEEN_INSIDE)
+                inside = _inside(outcome, [int(i) for i in np.flatnonzero(chosen)], fold)
+                low, high = spread_of(signed(outcome.held[fold])[chosen], inside)
                 low = 1.0 / (1.0 + (1.0 / (1.0 + low) - 1.0) * wider) - 1.0
                 found[f"{kind}.{group}.{model}.{what}"] = (low, high * wider)
     return found
+
+
+def _inside(outcome: Outcome, rows: Sequence[int], fold: str) -> float:
+    """How much of the rows a range of theirs must hold, by the models or cards that they are of."""
+    mine = [outcome.seen[i] for i in rows]
+    groups = {model_fold(o) if fold == "model" else o.run.deployment.accelerator.id for o in mine}
+    return unseen_inside(len(groups))
 
 
 def _as_times(outcome: Outcome) -> Any:

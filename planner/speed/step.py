@@ -314,7 +314,8 @@ def product_seconds(
     for dtype, flops in work.expert_flops:
         rate = product_rate(work, hardware, calibration, dtype, prefill=prefill)
         spread = calibration.imbalance if work.parallelism.ep > 1 else 1.0
-        per_token = per_token + flops * spread / (rate * calibration.experts)
+        experts = calibration.prefill_experts if prefill else calibration.experts
+        per_token = per_token + flops * spread / (rate * experts)
     seconds = tokens * per_token
     if work.head_flops:
         rate = product_rate(work, hardware, calibration, work.head_dtype, prefill=prefill)

@@ -101,3 +101,28 @@ def test_estimate_needs_an_accelerator(capsys: pytest.CaptureFixture[str]) -> No
         main(["estimate", "--model", "gpt2"])
     assert stopped.value.code == 2
     assert "--gpu" in capsys.readouterr().err
+
+
+def test_all_tables_of_measurements_can_be_named_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `--write` every table of runs is taken, and what was left out of them is not."""
+    from planner import cli_calibrate
+    from planner.catalog.loader import profiles_folder
+
+    given: dict[str, int] = {}
+
+    def refit(families: dict[str, list[object]], *, hold_out: bool) -> str:
+        assert hold_out
+        given.update({family: len(rows) for family, rows in families.items()})
+        return "found"
+
+    monkeypatch.setattr(cli_calibrate, "refit", refit)
+    monkeypatch.setattr(cli_calibrate, "write", lambda found: (found,))
+    monkeypatch.setattr(cli_calibrate, "refitted_notes", lambda _: [])
+    tables = sorted(str(path) for path in (profiles_folder() / "measurements").glob("*.csv"))
+    assert any("left-out" in name for name in tables)
+    assert main(["calibrate", *tables, "--write"]) == 0
+    assert capsys.readouterr().out == "found\n"
+    assert given.keys() == {"serving", "llama-cpp", "transformers", "batch", "mlperf"}
+    assert min(given.values()) >= 90

@@ -13,8 +13,9 @@ from planner.catalog.calibrations import calibration_for
 from planner.catalog.loader import profiles_folder
 from planner.catalog.measurements import measurements
 from planner.deployment import calibration_key
+from planner.errors import InvalidInput
 from planner.measure.fit.plans import PLANS
-from planner.measure.refit import Refit, refit_family, resolved
+from planner.measure.refit import Refit, by_plan, refit_family, resolved, unseen_inside
 from planner.measure.write import bands, held_out_text, write, written
 
 
@@ -84,6 +85,21 @@ def test_writing_twice_changes_nothing(eager, own_profiles):
     for cache in (calibration_constants.read_yaml, calibration_figures):
         cache.cache_clear()
     assert written(eager) == first
+
+
+def test_rows_that_are_kept_as_a_check_are_never_fitted():
+    loaded = measurements("serving")[:5]
+    assert by_plan([*measurements("unloaded"), *loaded]) == {"serving": list(loaded)}
+    with pytest.raises(InvalidInput):
+        by_plan(measurements("unloaded"))
+
+
+def test_fewer_groups_ask_for_wider_ranges():
+    assert unseen_inside(1) == 0.9  # no more than that, whatever so few say
+    assert unseen_inside(1000) == pytest.approx(0.8, abs=1e-3)
+    asked = [unseen_inside(groups) for groups in (4, 8, 16, 64)]
+    assert asked == sorted(asked, reverse=True)
+    assert unseen_inside(5, 0.5) == pytest.approx(0.5 * (1 + 0.45 / 5))
 
 
 def test_held_out_rows_are_stored_as_measured_over_predicted(eager):

@@ -33,6 +33,7 @@ PUBLISHED = Shelf(
             "prefill_steps": 1.27,
             "prefill_interference": 1.65,
             "prefill_wave": 0.0,
+            "prefill_experts": 0.40,
             **{f"experts.{kind}": 0.40 for kind in ("16bit", "fp8", "fp4", "mxfp4")},
             **{f"expert_weights.{kind}": 0.80 for kind in ("16bit", "fp8", "fp4", "mxfp4")},
             "expert_layer_s.16bit": 5.0e-6,

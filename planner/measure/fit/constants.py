@@ -69,7 +69,7 @@ def _step_constants() -> list[Constant]:
 
 def _first_token_constants() -> list[Constant]:
     low, high = EFFICIENCY
-    found = [
+    return [
         Constant("prefill_layer_s", 1e-6, 3e-3, 5e-4, 0.8, 0.8),
         Constant("prefill_sequence_s", 1e-6, 2e-2, 1.9e-3, 0.8, 0.8),
         Constant("prefill_steps", 0.3, 6.0, 1.3, 0.5, 0.5),
@@ -79,8 +79,9 @@ def _first_token_constants() -> list[Constant]:
         Constant("prefill.8bit", low, high, 0.4, 0.3, 0.25),
         Constant("prefill.4bit", low, high, 0.3, 0.3, 0.25),
         Constant("prefill_attention", low, high, 0.5, 0.2, None),
+        Constant("prefill_experts", low, high, 0.5, 0.3, 0.2),
+        Constant("prefill_expert_layer_s", *FIRST, 5e-4, 0.8, 0.8),
     ]
-    return found + [Constant(f"prefill_expert_layer_s.{k}", *FIRST, 1e-3, 1.0, 0.8) for k in KINDS]
 
 
 STEP = _step_constants()
@@ -91,7 +92,7 @@ FIRST_TOKEN = _first_token_constants()
 
 EARLIER_KEYS = frozenset(
     {"prefill_layer_s", "prefill_sequence_s", "prefill_steps", "prefill_interference"}
-    | {"prefill_wave", *(f"prefill_expert_layer_s.{kind}" for kind in KINDS)}
+    | {"prefill_wave", "prefill_expert_layer_s"}
 )
 
 

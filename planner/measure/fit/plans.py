@@ -139,14 +139,19 @@ def serving_plan(
             mine = [one for one in firsts if calibration_on(shelf, one.run).id == file]
             if len(mine) < FEWEST:
                 continue
-            under = EARLIER.get(file, POOL)
-            parameters = [
-                Parameter(file, (c.key,), c.low, c.high, _under(shelf, under, c), c.own)
-                for c in FIRST_TOKEN
-                if c.own and (file in ENGINES or c.key in EARLIER_KEYS)
-            ]
+            parameters = _first_of(file, shelf)
             shelf = _solve(stages, file, "ttft_s", mine, parameters, shelf, hints)
     return shelf, stages
+
+
+def _first_of(file: str, shelf: Shelf) -> list[Parameter]:
+    """An engine's or a version's constants of the first token, around those that it builds on."""
+    under = EARLIER.get(file, POOL)
+    return [
+        Parameter(file, (c.key,), c.low, c.high, _under(shelf, under, c), c.own)
+        for c in FIRST_TOKEN
+        if c.own and (file in ENGINES or c.key in EARLIER_KEYS)
+    ]
 
 
 def _under(shelf: Shelf, file: str, constant: Constant) -> float:
