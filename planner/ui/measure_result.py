@@ -22,6 +22,7 @@ from planner.ui.measure_words import (
     compared_head,
     condition_words,
     errors_words,
+    figure_name,
     import_words,
     note_words,
     row_note_words,
@@ -240,9 +241,7 @@ def _figures(figures: list[Figure]) -> str:
         kind = FIGURE_KINDS[one.unit]
         stated = html.escape(shown(one.stated, kind)) if one.stated else "–"
         share = signed(one.value.median / one.stated - 1.0) if one.stated else "–"
-        what = html.escape(
-            " ".join(part for part in (one.name.replace("_", " "), one.dtype) if part)
-        )
+        what = " ".join(part for part in (figure_name(one.name), html.escape(one.dtype)) if part)
         size = shown(one.size, "count") if one.size else "–"
         rows.append((what, size, spread_words(one.value, kind), stated, share))
     columns = ("benchmark", "size", "measured", "stated", "difference")
@@ -259,7 +258,7 @@ def _rows(record: Record) -> str:
         marks = [h("measure.noisy_row")] if row.noisy else []
         marks += [h("measure.check_row")] if row.role == "check" else []
         told = ", ".join([*marks, *row_note_words(row)]) or "–"
-        rows.append((html.escape(row.id), row_words(row), outcome, told))
-    columns = ("run", "scenario", "outcome", "notes")
+        rows.append((f"{html.escape(row.id)}<br>{row_words(row)}", outcome, told))
+    columns = ("run", "outcome", "notes")
     head = tuple(h(f"measure.column.{name}") for name in columns)
-    return table_html(h("measure.rows_title"), head, rows, wrap=(3,))
+    return table_html(h("measure.rows_title"), head, rows, wrap=(0, 2))

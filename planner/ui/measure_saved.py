@@ -48,7 +48,7 @@ def pick() -> Record | None:
             key=name,
             on_change=_take,
             args=(name,),
-            width=420,
+            width=380,
         )
         record = _actions(place, by_key[current])
     if not sharing_is_on():
@@ -67,7 +67,12 @@ def _take(name: str) -> None:
 def _label(one: Kept, spoken: str) -> str:
     if one.refusal is not None:
         return text("measure.saved_damaged", spoken, name=one.name)
-    parts = [one.name, one.date[:10], one.accelerator, one.engine]
+    # A name that nobody gave says device and date itself.
+    parts = [
+        one.name,
+        *(x for x in (one.date[:10], one.accelerator) if x not in one.name),
+        one.engine,
+    ]
     parts += [
         text(f"measure.saved_{name}", spoken, before=before, after=after)
         for name, (before, after) in one.errors.items()

@@ -116,6 +116,9 @@ def _reason(said: Mapping[str, str | int | float]) -> str:
     throttle = f"measure.throttle.{said.get('why')}"
     if throttle in _known(language()):
         said = {**said, "why": plain(throttle)}
+    drift = said.get("drift_fraction")
+    if isinstance(drift, float):
+        said = {**said, "drift_fraction": abs(drift)}
     return _coded(f"measure.noise.{said.get('code')}", said)
 
 

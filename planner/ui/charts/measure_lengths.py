@@ -71,7 +71,9 @@ def _chart(kind: str, series: Series) -> Chart:
     predicted = [one.after if fitted and one.after is not None else one.before for one in figures]
     before = np.array([float(one.before.mid) for one in figures])
     curve = _curve(predicted)
-    everything = np.concatenate([measured, before, np.asarray(curve.low), np.asarray(curve.high)])
+    spreads = [end for one in figures for end in (one.measured.low, one.measured.high)]
+    ranges = (np.asarray(curve.low), np.asarray(curve.high)) if fitted else ()
+    everything = np.concatenate([spreads, before, *ranges])
     traces = band(x, curve) if fitted else []
     traces.append(line(x, before, None, NEUTRAL, line={"width": 1.6, "dash": "dash"}))
     if fitted:
