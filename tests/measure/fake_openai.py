@@ -19,6 +19,7 @@ class Fake:
     """How it behaves, and what it saw.
 
     Attributes:
+        owner: of its models; version: what it says at /version, None for nothing.
         first_s, token_s: before the first token, and between tokens.
         fault: of each answer but the first `healthy` ones (see `_Handler._faulty`); "" for none.
         counts: it states tokens; refuses: fields that it answers with 400.
@@ -30,6 +31,8 @@ class Fake:
     """
 
     models: tuple[str, ...] = (MODEL,)
+    owner: str = "fake"
+    version: bytes | None = None
     first_s: float = 0.0
     token_s: float = 0.0
     fault: str = ""
@@ -84,7 +87,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.fake.fault == "redirect_models":
             self._elsewhere()
             return
-        listed = {"data": [{"id": one, "owned_by": "fake"} for one in self.fake.models]}
+        if self.path == "/version":
+            said = self.fake.version
+            self._bytes(404 if said is None else 200, said or b"")
+            return
+        listed = {"data": [{"id": one, "owned_by": self.fake.owner} for one in self.fake.models]}
         self._plain(200, listed)
 
     def do_POST(self) -> None:
@@ -140,7 +147,9 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _plain(self, status: int, said: dict[str, Any]) -> None:
-        data = json.dumps(said).encode()
+        self._bytes(status, json.dumps(said).encode())
+
+    def _bytes(self, status: int, data: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))

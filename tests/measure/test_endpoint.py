@@ -276,6 +276,25 @@ def test_the_only_model_needs_no_name_and_several_do() -> None:
         assert refused.value.code == "endpoint_lists_no_model"
 
 
+@pytest.mark.parametrize(
+    ("version", "owner", "known"),
+    [
+        (b'{"version": "0.11.0"}', "vllm", "0.11.0"),
+        (b'{"version": 7}', "vllm", None),
+        (b"hello", "vllm", None),
+        (None, "vllm", None),
+        (b'{"version": "0.11.0"}', "library", None),
+    ],
+)
+def test_a_vllm_server_tells_its_version(
+    version: bytes | None, owner: str, known: str | None
+) -> None:
+    with running(owner=owner, version=version) as fake:
+        record = bench(fake, levels=[SPARE])
+    assert record.software["owned_by"] == owner
+    assert record.software.get("engine_version") == known
+
+
 def test_a_short_load_is_noted_and_only_tells() -> None:
     with running() as fake:
         row: Row = bench(fake, levels=[{"concurrency": 4, "requests": 5}]).rows[0]
@@ -295,6 +314,23 @@ def test_a_program_that_cannot_keep_up_says_that_it_measured_itself() -> None:
         row = bench(fake, {"listener": holds_up}, levels=levels).rows[0]
     assert "client_busy" in row.notes
     assert row.noisy
+
+
+def test_what_is_faster_than_the_named_card_can_be_counts_in_no_calibration() -> None:
+    given = {"gpu": "l4", "engine": "vllm", "model": "Qwen/Qwen2.5-0.5B-Instruct"}
+    # Half a billion weights of two bytes at 300 GB/s: 3.3 ms a token at the very best.
+    levels = [{"concurrency": 1, "requests": 6}, {"concurrency": 2, "requests": 6}]
+    with running() as fake:
+        record = bench(fake, given=given, levels=levels)
+    assert all("faster_than_possible" in row.notes for row in record.rows)
+    assert {row.role for row in record.rows} == {"other"}
+    assert record.calibration is None
+    with running(token_s=0.005) as fake:
+        possible = bench(fake, given=given, levels=levels)
+        large = bench(fake, given=given | {"model": "Qwen/Qwen2.5-7B-Instruct"}, levels=levels)
+    assert not any("faster_than_possible" in row.notes for row in possible.rows)
+    assert possible.accelerator == "l4"
+    assert all("faster_than_possible" in row.notes for row in large.rows)
 
 
 # --- Options ----------------------------------------------------------------------------------------------------------

@@ -19,9 +19,10 @@ from planner.errors import InvalidInput, Unreachable
 from planner.measure.endpoint.options import KEY_VARIABLE, MAX_CONCURRENCY, EndpointOptions, Lengths
 from planner.measure.endpoint.prompts import Prompts
 from planner.measure.endpoint.record import Answer
-from planner.measure.endpoint.stream import EventStream, StreamBroken, read_models
+from planner.measure.endpoint.stream import EventStream, StreamBroken, read_models, read_version
 
 LISTING_BYTES = 1_000_000
+VLLM = "vllm"  # owner of the models that it lists
 PROBE_WORDS = (4, 200)  # fewest and most of the first prompt
 DRAIN_S = 0.2  # for a server to close an answer that it has marked as complete
 # Pieces beyond the tokens that were asked for, from which on it isn't an answer to what was asked.
@@ -68,23 +69,20 @@ class Server:
             InvalidInput: no model was named, and it lists none or several.
         """
         url = self.options.url
-        data = b""
         try:
-            async with self._client.stream("GET", f"{url}/models") as response:
-                async for part in response.aiter_raw():
-                    data += part
-                    if len(data) > LISTING_BYTES:
-                        break
+            status, headers, data = await self._get(f"{url}/models")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = _failure(error)
             raise Unreachable("endpoint_unreachable", field="url", url=url, reason=reason) from None
-        self._require_open(_outcome(response.status_code))
-        if server := response.headers.get("server", "")[:60]:
+        self._require_open(_outcome(status))
+        if server := headers.get("server", "")[:60]:
             self.software["server"] = server
-        found = read_models(data) if response.status_code == 200 else []
+        found = read_models(data) if status == 200 else []
         owners = {owner for _, owner in found if owner}
         if len(owners) == 1:
             self.software["owned_by"] = owners.pop()[:60]
+        if self.software.get("owned_by") == VLLM:
+            await self._ask_version()
         if self.model:
             return
         if not found:
@@ -93,6 +91,22 @@ class Server:
             names = tuple(listed for listed, _ in found[:10])
             raise InvalidInput("endpoint_needs_model", field="model", names=names)
         self.model = found[0][0]
+
+    async def _ask_version(self) -> None:
+        """vLLM tells its version beside its API."""
+        with suppress(httpx.HTTPError):
+            status, _, data = await self._get(f"{self.options.url.removesuffix('/v1')}/version")
+            if status == 200 and (version := read_version(data)):
+                self.software["engine_version"] = version
+
+    async def _get(self, url: str) -> tuple[int, httpx.Headers, bytes]:
+        data = b""
+        async with self._client.stream("GET", url) as response:
+            async for part in response.aiter_raw():
+                data += part
+                if len(data) > LISTING_BYTES:
+                    break
+        return response.status_code, response.headers, data
 
     async def try_out(self) -> None:
         """Learns from two short requests how it counts our words, and which fields it takes.

@@ -125,6 +125,15 @@ def read_models(data: bytes) -> list[tuple[str, str]]:
         return []
 
 
+def read_version(data: bytes) -> str | None:
+    """What vLLM answers at /version; None where it isn't that."""
+    try:
+        said = json.loads(data)["version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return _tidy(said)[:60] if isinstance(said, str) else None
+
+
 def _tidy(value: Any) -> str:
     """Text that a file can hold and a terminal can show."""
     return "".join(c if c.isprintable() else "?" for c in str(value))
