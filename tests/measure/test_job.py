@@ -241,3 +241,33 @@ def test_whatever_it_says_becomes_numbers_and_short_texts(said: dict[str, object
     assert found.total >= 0
     assert found.note is None or len(found.note) <= 60
     assert all(isinstance(one, (str, float)) for one in found.values.values())
+
+
+@pytest.mark.slow
+@pytest.mark.measure
+@pytest.mark.parametrize("how", ["cancel", "kill"])
+def test_the_command_line_s_own_run_is_ended_and_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # its lock isn't the machine's
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    jobs = Jobs(Store(tmp_path / "home"))
+    arguments = ["--device", "cpu", "--quick", "--no-check"]
+    job = jobs.start(arguments, owner="me", about={"device": "cpu"})
+    deadline = time.monotonic() + 300.0
+    while not any(one.phase == "prefill" and one.done > 0 for one in job.view().phases):
+        assert not job.view().ended, job.view()
+        assert time.monotonic() < deadline, job.view()
+        time.sleep(0.1)
+    if how == "cancel":
+        job.cancel()
+    else:
+        os.kill(job.pid, signal.SIGKILL)
+    view = job.wait(300.0)
+    assert view.state == ("cancelled" if how == "cancel" else "failed")
+    assert view.record is not None
+    assert any(row.outcome == "measured" for row in view.record.rows)
+    assert ("cancelled" in view.record.notes) is (how == "cancel")
+    assert view.key is not None
+    assert jobs.store.load(view.key) == view.record
+    assert list(jobs.store.running.iterdir()) == []

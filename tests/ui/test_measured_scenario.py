@@ -46,6 +46,18 @@ def test_every_page_stands_with_a_device_of_one_s_own(path: str, language: str) 
     assert text("refusal.title", language) not in said
 
 
+@pytest.mark.parametrize("path", [entry.path for entry in PAGES])
+def test_every_page_stands_with_a_gpu_that_the_catalogue_lacks(path: str) -> None:
+    gpu = DEVICE | {
+        "name": "NVIDIA Something", "kind": "cuda", "vendor": "NVIDIA", "architecture": "Ada Lovelace",
+        "compute_capability": "8.9", "bandwidth_bytes_per_s": 4e11, "peaks": {"fp16": 9e13, "bf16": 9e13},
+    }  # fmt: skip
+    app = opened("es", path, device=gpu, gpu="own-nvidia-something", engine="vllm")
+    clean(app)
+    assert "NVIDIA Something" in words(app)
+    assert text("refusal.title", "es") not in words(app)
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_calibration_in_use_is_named_and_can_be_dropped(language: str) -> None:
     app = opened(language)
