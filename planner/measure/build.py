@@ -19,7 +19,7 @@ from planner.architecture.totals import parameters
 from planner.errors import PlannerError, Unsupported
 from planner.measure.clock import OutOfMemory, Timer, understood
 from planner.measure.micro import TORCH_NAMES
-from planner.measure.quantise import BYTES_PER_WEIGHT, quantise
+from planner.measure.quantise import BYTES_PER_WEIGHT, quantise, scale_bytes
 
 # Keys that say how a checkpoint is stored or who made it; the model is built without them.
 STORED = (
@@ -149,6 +149,21 @@ def quietly() -> Iterator[None]:
         yield
 
 
+def _is_refusal(error: Exception) -> bool:
+    """An error by which transformers refuses a configuration; its checks of types have one of their own."""
+    kinds = (ValueError, TypeError, KeyError, AttributeError, ImportError)
+    return isinstance(error, kinds) or type(error).__name__.startswith("StrictDataclass")
+
+
+def _not_buildable(kind: str, error: Exception) -> Unsupported:
+    from transformers import __version__ as version
+
+    reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+    return Unsupported(
+        "model_not_buildable", field="model", model=kind, version=version, reason=reason
+    )
+
+
 def configured(config: Mapping[str, Any]) -> Any:
     """The configuration as transformers' object, of the language model alone.
 
@@ -156,7 +171,6 @@ def configured(config: Mapping[str, Any]) -> Any:
         Unsupported: where this version of transformers doesn't know it (`model_not_buildable`).
     """
     from transformers import AutoConfig
-    from transformers import __version__ as version
 
     kind = str(config.get("model_type", ""))
     plain = {key: value for key, value in config.items() if key not in STORED}
@@ -164,11 +178,10 @@ def configured(config: Mapping[str, Any]) -> Any:
         with quietly():
             whole = AutoConfig.for_model(kind, **plain)
             return whole.get_text_config(decoder=True)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-        raise Unsupported(
-            "model_not_buildable", field="model", model=kind, version=version, reason=reason
-        ) from error
+    except Exception as error:
+        if not _is_refusal(error):
+            raise
+        raise _not_buildable(kind, error) from error
 
 
 def _fill(model: Any) -> None:
@@ -221,7 +234,6 @@ def build(
     """
     import torch
     from transformers import AutoModelForCausalLM
-    from transformers import __version__ as version
 
     shape = configured(config if layers is None else with_layers(config, layers))
     try:
@@ -238,11 +250,7 @@ def build(
     except (RuntimeError, MemoryError) as error:
         raise understood(error) from error
     except (ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
-        kind = str(config.get("model_type", ""))
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-        raise Unsupported(
-            "model_not_buildable", field="model", model=kind, version=version, reason=reason
-        ) from error
+        raise _not_buildable(str(config.get("model_type", "")), error) from error
     return built_from(model, timer)
 
 
@@ -286,11 +294,10 @@ def built_from(model: Any, timer: Timer) -> Built:
     words = inspect.signature(model.forward).parameters
     word = next((one for one in CACHE_WORDS if one in words), CACHE_WORDS[0])
     tensors = {one.data_ptr(): one for one in (*model.parameters(), *model.buffers())}
-    size = sum(one.numel() * one.element_size() for one in tensors.values())
+    size = float(sum(one.numel() * one.element_size() for one in tensors.values()))
+    size += scale_bytes(model)
     shape = model.config.get_text_config(decoder=True)
-    return Built(
-        model, timer, int(shape.num_hidden_layers), int(shape.vocab_size), word, float(size)
-    )
+    return Built(model, timer, int(shape.num_hidden_layers), int(shape.vocab_size), word, size)
 
 
 def loaded_bytes(config: Mapping[str, Any], dtype: str, weights: str) -> float:

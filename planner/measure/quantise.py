@@ -62,3 +62,19 @@ def quantise(model: Any, weights: str, device: str) -> None:
         if bias:
             layer.bias = child.bias
         setattr(parent, name, layer.to(device))  # moving it is what quantises it
+
+
+def scale_bytes(model: Any) -> float:
+    """What quantised weights keep beside their numbers: scales, and tables of values (bytes)."""
+    import torch
+
+    found: dict[int, float] = {}
+    for weight in model.parameters():
+        state = getattr(weight, "quant_state", None)
+        kept = [getattr(weight, "SCB", None)]
+        for one in (state, getattr(state, "state2", None)):
+            kept += [getattr(one, name, None) for name in ("absmax", "code", "offset")]
+        for tensor in kept:
+            if isinstance(tensor, torch.Tensor):
+                found[tensor.data_ptr()] = float(tensor.numel() * tensor.element_size())
+    return sum(found.values())

@@ -5,19 +5,26 @@ After every figure and every row the record is written, so that however it ends,
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal
 
 from planner.architecture.resolve import architecture_from_config
 from planner.catalog.accelerators import Accelerator, accelerator
-from planner.catalog.devices import DeviceEntry, PeakDtype
+from planner.catalog.devices import DeviceEntry
 from planner.catalog.models import model_profile
 from planner.errors import InvalidInput, PlannerError
 from planner.measure.clock import OutOfMemory, Timer, understood
+from planner.measure.device import (
+    cache_bytes,
+    chosen_dtype,
+    described,
+    free_bytes,
+    prepare,
+    software,
+)
 from planner.measure.lock import machine_lock
 from planner.measure.micro import PHASES, Bench, best_bandwidth, best_rates
 from planner.measure.noise import Watch
@@ -33,7 +40,6 @@ from planner.measure.plan import (
     points,
 )
 from planner.measure.probe import (
-    Probe,
     Target,
     as_torch_has_it,
     chosen_target,
@@ -186,15 +192,15 @@ class Run:
         if target.is_cpu:
             self.notes.append("cpu")
         timer = Timer(target.device, target.kind)
-        _prepare(found, target)
-        self.software = _software(found)
+        prepare(found, target)
+        self.software = software(found)
         self.watch.ready(timer, target.uuid)
         self.teller.say("probe", 1, 1, values={"device": target.name})
         try:
-            free = _free_bytes(target, timer)
+            free = free_bytes(target, timer)
             self._micro(
                 Bench(
-                    timer, self.item, free, _cache_bytes(target, found), FIGURE_S[self.options.mode]
+                    timer, self.item, free, cache_bytes(target, found), FIGURE_S[self.options.mode]
                 )
             )
         except (RuntimeError, MemoryError) as error:
@@ -235,7 +241,7 @@ class Run:
             dtype=dtype,
             weights=self.options.weights,
             engine_version=".".join(version.split(".")[:2]),
-            free_bytes=_free_bytes(target, timer),
+            free_bytes=free_bytes(target, timer),
             rates=Rates(
                 rates.get(dtype) or max(rates.values()),
                 best_bandwidth(self.figures) or 1e9,
@@ -307,106 +313,3 @@ def _check(options: Options) -> None:
         )
     if options.model is not None and options.config is None:
         model_profile(options.model)
-
-
-def _prepare(found: Probe, target: Target) -> None:
-    """The GPU that events are recorded on, and no more threads than a container allows: more wait for each other."""
-    import torch
-
-    if target.kind in ("cuda", "rocm"):
-        torch.cuda.set_device(target.device)
-
-    quota = found.processor.quota_cores
-    if quota is not None and quota < torch.get_num_threads():
-        torch.set_num_threads(max(int(quota), 1))
-
-
-def _software(found: Probe) -> dict[str, str]:
-    import torch
-
-    versions = {
-        "python": found.python,
-        "system": found.system,
-        "torch": torch.__version__,
-        "transformers": found.transformers or "",
-        "driver": found.nvidia.driver or "",
-        "cuda": str(torch.version.cuda or ""),
-        "hip": str(getattr(torch.version, "hip", None) or ""),
-        "threads": str(torch.get_num_threads()),
-        "machine": platform.machine(),
-    }
-    return {name: text[:200] for name, text in versions.items() if text}
-
-
-def _free_bytes(target: Target, timer: Timer) -> float:
-    """What may be taken of the device's memory now (bytes)."""
-    import torch
-
-    if timer.kind in ("cuda", "rocm"):
-        return float(torch.cuda.mem_get_info(timer.device)[0])
-    if target.is_cpu:
-        from planner.measure.system import processor
-
-        now = processor()
-        return now.memory_free_bytes or now.memory_total_bytes
-    return target.memory_free_bytes or target.memory_total_bytes or 4e9
-
-
-def _usable_bytes(target: Target) -> float:
-    """What programs can take of the device's memory, all of them together (bytes)."""
-    import torch
-
-    if target.kind in ("cuda", "rocm"):
-        return float(torch.cuda.get_device_properties(target.device).total_memory)
-    return target.memory_total_bytes or _free_bytes(target, Timer(target.device, target.kind))
-
-
-def _cache_bytes(target: Target, found: Probe) -> float | None:
-    """Last-level cache of the device (bytes), or None where it isn't known."""
-    import torch
-
-    if target.is_cpu:
-        return found.processor.cache_bytes
-    if target.kind in ("cuda", "rocm"):
-        size = getattr(torch.cuda.get_device_properties(target.device), "L2_cache_size", None)
-        return float(size) if size else None
-    return None
-
-
-def chosen_dtype(rates: Mapping[str, float], target: Target) -> str:
-    """The type to compute in: bf16 where it is as fast as any, fp16 on a GPU without it, else fp32."""
-    brain, half, single = (rates.get(one, 0.0) for one in ("bf16", "fp16", "fp32"))
-    if target.is_cpu:
-        return "bf16" if brain > single else "fp32"
-    if brain >= half / 2.0 and brain > single:
-        return "bf16"
-    return "fp16" if half > single else "fp32"
-
-
-def described(target: Target, found: Probe, figures: list[Figure]) -> DeviceEntry:
-    """The device by what was measured: the best that was reached of each rate.
-
-    Raises:
-        PlannerError: `device_not_described`, where neither its bandwidth nor a product could be measured.
-    """
-    bandwidth = [x.value.high for x in figures if x.name in ("read_bandwidth", "copy_bandwidth")]
-    peaks: dict[PeakDtype, float] = {}
-    for one in figures:
-        if one.name == "matmul" and one.dtype in get_args(PeakDtype):
-            key = cast(PeakDtype, one.dtype)
-            peaks[key] = max(peaks.get(key, 0.0), one.value.high)
-    if not bandwidth or not peaks:
-        raise PlannerError("device_not_described", device=target.device)
-    gpu = next((x for x in found.nvidia.gpus if target.uuid and x.uuid == target.uuid), None)
-    vendors = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel", "mps": "Apple", "cpu": "CPU"}
-    return DeviceEntry(
-        name=target.name[:120],
-        kind=target.kind,
-        vendor=vendors[target.kind],
-        compute_capability=gpu.compute_capability if gpu else None,
-        memory_usable_bytes=_usable_bytes(target),
-        bandwidth_bytes_per_s=max(bandwidth),
-        cache_bytes=_cache_bytes(target, found),
-        peaks=peaks,
-        measured_on=f"{datetime.now(UTC):%Y-%m-%d}",
-    )

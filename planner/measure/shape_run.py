@@ -22,6 +22,8 @@ from planner.measure.system import own_memory_bytes
 Measured = dict[RecordQuantity, Spread]
 ENGINE = "transformers"
 BUILDING_S = 5.0  # that a model which only checks needs before its first point
+# Times longer than there is time that a whole model should take, by a guess, for slices of it to be built instead.
+HOPELESS = 5.0
 KEEP_S = 1.0  # of a budget that is left for what comes after
 
 
@@ -200,7 +202,7 @@ class ShapeRun:
         architecture = architecture_from_config(self.shape.config)
         guess = self._guess(architecture.layers)
         needed = sum(guess.least_s(point, self.steps) for point in self.shape.points)
-        if needed <= PATIENCE * max(self.left_s(), 1.0) or self.shape.role == "check":
+        if needed <= HOPELESS * max(self.left_s(), 1.0) or self.shape.role == "check":
             return None  # points are left out rather
         return max(int(architecture.layers * max(self.left_s(), 1.0) / needed), 2)
 
