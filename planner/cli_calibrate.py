@@ -127,7 +127,7 @@ def _refit(
     print_json: Callable[[Any], None],
 ) -> None:
     rows = [row for path in paths for row in _runs(path)]
-    found = refit(by_plan(rows), hold_out=True)
+    found = refit(by_plan(rows))
     written = write(found)
     if arguments.json:
         print_json({"families": outcome_json(found), "written": list(written)})

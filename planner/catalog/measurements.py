@@ -24,6 +24,7 @@ SPEED_FAMILIES = (
     "batch",
     "mlperf",
     "llama-cpp",
+    "llama-cpp-offload",
     "transformers",
 )
 QUANTITIES = (

@@ -31,6 +31,8 @@ NAMES = {
     ("unloaded", "ttft_s"): "serving.ttft.unloaded",
     ("llama-cpp", "tpot_s"): "llama-cpp.decode",
     ("llama-cpp", "prefill_s"): "llama-cpp.prefill",
+    ("llama-cpp-offload", "tpot_s"): "llama-cpp-offload.decode",
+    ("llama-cpp-offload", "prefill_s"): "llama-cpp-offload.prefill",
     ("transformers", "tpot_s"): "transformers.decode",
     ("transformers", "output_tokens_per_s"): "transformers.decode",
     ("transformers", "prefill_s"): "transformers.prefill",

@@ -14,7 +14,6 @@ from planner.measure.fit.plans import (
     EAGER,
     EAGER_LOOPS,
     OFFLINE,
-    OWN_RUNS,
     PLANS,
     Plan,
     Stage,
@@ -140,17 +139,15 @@ def _serving_files(
     return tuple(files)
 
 
-def refit(families: Mapping[str, Sequence[Measurement]], *, hold_out: bool = True) -> Refit:
-    """All families that there is a plan for, fitted one after another.
+def refit(families: Mapping[str, Sequence[Measurement]]) -> Refit:
+    """All families that there is a plan for, fitted one after another, with hold-outs of each kind.
 
     Args:
         families: rows by family; those without a plan are left aside.
-        hold_out: a refit of all that is shipped, with fits that leave out each model, accelerator and engine (slow);
-            without, the shipped constants are what is expected and the rows move them.
     """
     shelf = Shelf()
     outcomes, refused = [], []
-    for family, plan in (PLANS if hold_out else OWN_RUNS).items():
+    for family, plan in PLANS.items():
         rows = families.get(family)
         if not rows:
             continue
@@ -158,7 +155,7 @@ def refit(families: Mapping[str, Sequence[Measurement]], *, hold_out: bool = Tru
         refused += notes
         if not runs:
             continue
-        shelf, outcome = refit_family(plan, runs, shelf, hold_out=hold_out)
+        shelf, outcome = refit_family(plan, runs, shelf)
         outcomes.append(outcome)
     return Refit(shelf, tuple(outcomes), tuple(refused))
 

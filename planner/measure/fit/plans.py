@@ -173,29 +173,6 @@ def _of_engine(engine: str, shelf: Shelf) -> list[Parameter]:
     return found
 
 
-def around_shipped(
-    seen: Sequence[Observation], shelf: Shelf, hints: Hints
-) -> tuple[Shelf, list[Stage]]:
-    """A person's own runs with continuous batching: each engine's constants around those that are shipped.
-
-    Few runs move them little, and only where the runs tell something; nothing is pooled over engines.
-    """
-    stages: list[Stage] = []
-    for quantity, constants in (("tpot_s", STEP), ("ttft_s", FIRST_TOKEN)):
-        every = [one for one in seen if one.quantity == quantity]
-        files = {calibration_on(shelf, one.run).id for one in every}
-        for file in sorted(files):
-            mine = [o for o in every if calibration_on(shelf, o.run).id == file]
-            under = EARLIER.get(file, file)
-            parameters = []
-            for c in constants:
-                centre = min(max(_under(shelf, under, c), c.low), c.high)
-                spread = c.own or SHARED_SPREAD
-                parameters.append(Parameter(file, (c.key,), c.low, c.high, centre, spread))
-            shelf = _solve(stages, file, quantity, mine, parameters, shelf, hints)
-    return shelf, stages
-
-
 def slots_plan(
     seen: Sequence[Observation], shelf: Shelf, hints: Hints
 ) -> tuple[Shelf, list[Stage]]:
@@ -335,13 +312,6 @@ def hints_of(stages: Sequence[Stage]) -> Hints:
         for stage in stages
         for parameter, value in zip(stage.parameters, stage.solution.values, strict=True)
     }
-
-
-OWN_RUNS = {
-    **PLANS,
-    "serving": Plan("serving", ("tpot_s", "ttft_s"), around_shipped),
-}
-"""The plans for runs of a person's own, beside what is shipped."""
 
 
 def seen_of(runs: Sequence[Run], plan: Plan) -> list[Observation]:
