@@ -18,7 +18,7 @@ from planner.measure.record import Figure, Spread
 
 GIB = 2**30
 DTYPES = ("bf16", "fp32", "fp16", "tf32", "int8", "fp8")
-SIZES = {"cpu": (256, 1024, 2048), "gpu": (1024, 2048, 4096, 8192)}
+SIZES = {"cpu": (256, 512, 1024, 2048), "gpu": (1024, 2048, 4096, 8192)}
 SLOWEST_S = 0.5  # a size that is expected to take longer is left out
 CALLS = 200  # small kernels in a row, for launch overhead
 TORCH_NAMES = {

@@ -53,7 +53,7 @@ class Watch:
         self._load_at_start = load_average()
         self._canary: Callable[[], Any] | None = None
         self._timer: Timer | None = None
-        self._first_s: float | None = None
+        self._best_s: float | None = None
         self._drifts: list[float] = []
         self._states: list[GpuState] = []
 
@@ -69,7 +69,7 @@ class Watch:
         self._last = now
         self._begin_canary(timer)
         self._sing()  # the first pays for what is loaded
-        self._first_s = self._sing()
+        self._best_s = self._sing()
         self._look()
 
     def _begin_canary(self, timer: Timer) -> None:
@@ -90,11 +90,16 @@ class Watch:
             self._states.append(state)
 
     def between(self) -> bool:
-        """Times the canary again; True where it is as it was. Raises PlannerError where the GPU is lost."""
-        if self._first_s is None:
+        """Times the canary again; True where it is as it was. Raises PlannerError where the GPU is lost.
+
+        It is held against the quickest until now: a machine that was disturbed when it began is quieter later.
+        """
+        if self._best_s is None:
             return True
         self._look()
-        drift = self._sing() / self._first_s - 1.0
+        now = self._sing()
+        drift = now / self._best_s - 1.0
+        self._best_s = min(self._best_s, now)
         if abs(drift) > DRIFT_FRACTION:
             self._drifts.append(drift)
         return abs(drift) <= DRIFT_FRACTION

@@ -88,6 +88,12 @@ def test_a_loaded_and_drifting_machine_is_noisy_and_says_why(
         assert all(reason_text(one, language) for one in found.reasons)
 
 
+def test_a_machine_that_becomes_quiet_is_noisy_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 0.5, 0.5, 0.52, 0.7])
+    assert [watch.between() for _ in range(4)] == [False, True, True, False]
+    assert [one["code"] for one in watch.conditions().reasons] == ["drift"]
+
+
 def test_a_gpu_held_down_or_shared_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = GpuProcess(1, "python", 1e9), GpuProcess(2, "other", 5e9)
     states = [
