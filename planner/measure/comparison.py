@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from planner.answers import MemoryAnswer
 from planner.architecture.cache import cache_bytes
 from planner.catalog.calibrations import Calibration
 from planner.catalog.own_calibration import OwnCalibration, holds_for, own_calibration_for
@@ -147,7 +148,7 @@ def _memory(run: Run, row: Row) -> Iterator[Compared]:
         )
         answers = {
             "weights_bytes": answer.weights_bytes_per_gpu,
-            "peak_bytes": answer.needed_bytes_per_gpu,
+            "peak_bytes": _tensors(answer),
         }
         for name in names:
             yield _same(row, name, answers[name])
@@ -156,6 +157,19 @@ def _memory(run: Run, row: Row) -> Iterator[Compared]:
         layout = deployment.rank_layout
         growth = float(cache_bytes(layout, tokens + 1.0)) - float(cache_bytes(layout, tokens))
         yield _same(row, "cache_bytes_per_token", Estimate.exact(growth, "bytes"))
+
+
+def _tensors(answer: MemoryAnswer) -> Estimate:
+    """What is needed without context and libraries, which were there before the measurement began to count."""
+    needed, held = answer.needed_bytes_per_gpu, answer.overhead_bytes_per_gpu
+    middle = needed.mid - held.mid
+    return Estimate(
+        min(needed.low - held.low, middle),
+        middle,
+        max(needed.high - held.high, middle),
+        "bytes",
+        needed.basis,
+    )
 
 
 def _same(row: Row, name: str, estimate: Estimate) -> Compared:

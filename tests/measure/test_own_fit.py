@@ -214,3 +214,18 @@ def test_a_constant_stays_in_its_physical_range() -> None:
     assert efficiencies
     assert max(efficiencies) <= 0.98
     assert SHIPPED.values == {}
+
+
+def test_a_peak_is_compared_without_what_was_there_before_the_model() -> None:
+    """The context and the libraries are loaded before a measurement begins to count."""
+    record = made("cpu", grid()[:1])
+    held = Spread(median=1.1e9, low=1.1e9, high=1.1e9, repeats=1)
+    row = record.rows[0].model_copy(
+        update={"measured": {"weights_bytes": held, "peak_bytes": held}}
+    )
+    record = record.model_copy(update={"rows": [row]})
+    found = {one.quantity: one.before for one in compare_record(record).figures}
+    memory = evaluate(scenario_of(record, row)).memory
+    parts = memory.needed_bytes_per_gpu.mid - memory.overhead_bytes_per_gpu.mid
+    assert found["peak_bytes"].mid == pytest.approx(parts)
+    assert found["weights_bytes"].mid < found["peak_bytes"].mid < memory.needed_bytes_per_gpu.mid
