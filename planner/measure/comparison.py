@@ -12,7 +12,7 @@ from planner.catalog.own_calibration import OwnCalibration, holds_for, own_calib
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
 from planner.measure.predict import SPEED, Run, predicted, resolve_run
-from planner.measure.record import Record, Row, Spread, measurements_of
+from planner.measure.record import Record, Row, Spread, measurement_of
 from planner.memory_answer import memory_answer, verdict_of
 from planner.memory_limits import budget_of
 from planner.quantity import Basis, Estimate, worst
@@ -76,26 +76,23 @@ def compare_record(record: Record) -> Comparison:
 
 
 def _row(record: Record, row: Row, own: OwnCalibration | None) -> Iterator[Compared]:
-    plain = row.model_copy(update={"role": "fit", "noisy": False})
-    alone = record.model_copy(update={"rows": [plain]})
-    for measurement in measurements_of(alone):
-        run = resolve_run(measurement)
-        after = _own(run, own)
-        names = tuple(name for name in SPEED if name in row.measured)
-        shipped = run.deployment.calibration
-        before_s = predicted(run, shipped, names)
-        after_s = predicted(run, after, names) if after else {}
-        for name in names:
-            yield Compared(
-                row.id,
-                name,
-                row.role,
-                row.noisy,
-                row.measured[name],
-                _estimate(run, name, before_s[name], shipped),
-                _estimate(run, name, after_s[name], after) if after else None,
-            )
-        yield from _memory(run, row)
+    run = resolve_run(measurement_of(record, row))
+    after = _own(run, own)
+    names = tuple(name for name in SPEED if name in row.measured)
+    shipped = run.deployment.calibration
+    before_s = predicted(run, shipped, names)
+    after_s = predicted(run, after, names) if after else {}
+    for name in names:
+        yield Compared(
+            row.id,
+            name,
+            row.role,
+            row.noisy,
+            row.measured[name],
+            _estimate(run, name, before_s[name], shipped),
+            _estimate(run, name, after_s[name], after) if after else None,
+        )
+    yield from _memory(run, row)
 
 
 def _own(run: Run, own: OwnCalibration | None) -> Calibration | None:

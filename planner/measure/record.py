@@ -7,7 +7,6 @@ by the page, the store and `calibrate`. It comes from outside as often as not, s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
@@ -201,18 +200,20 @@ def scenario_of(record: Record, row: Row, *, calibrated: bool = False) -> Scenar
     return Scenario.parse(values)
 
 
+def measurement_of(record: Record, row: Row) -> Measurement:
+    """A row as the fit takes it, with those of its figures that are times or rates."""
+    measured: dict[str, float] = {
+        name: spread.median for name, spread in row.measured.items() if name in QUANTITIES
+    }
+    values = scenario_values(record, row)
+    return Measurement(row.id, record.name, "own", values, row.arrivals, 1, measured, "")
+
+
 def measurements_of(record: Record, role: str = "fit") -> list[Measurement]:
-    """The rows of a role that were measured in quiet, as the fit takes them."""
-    found = []
-    for row in record.rows:
-        if row.role != role or row.outcome != "measured" or row.noisy:
-            continue
-        measured: dict[str, float] = {
-            name: spread.median for name, spread in row.measured.items() if name in QUANTITIES
-        }
-        if measured:
-            values: Mapping[str, Any] = scenario_values(record, row)
-            found.append(
-                Measurement(row.id, record.name, "own", values, row.arrivals, 1, measured, "")
-            )
-    return found
+    """The rows of a role whose times or rates were measured in quiet."""
+    rows = [
+        measurement_of(record, row)
+        for row in record.rows
+        if row.role == role and row.outcome == "measured" and not row.noisy
+    ]
+    return [one for one in rows if one.measured]
