@@ -330,6 +330,9 @@ def windows(config: dict[str, Any]) -> list[int | None]:
             {"sliding_window": 64, "layer_types": ["full_attention", "sliding_attention"] * 2},
             [None, 64] * 2,
         ),
+        ("exaone4", {"sliding_window": 64, "sliding_window_pattern": "LLGL"}, [64, 64, None, None]),
+        ("exaone4", {"sliding_window": 64, "sliding_window_pattern": 2}, [64, None, 64, None]),
+        ("exaone4", {"sliding_window": None, "sliding_window_pattern": "LG"}, [None] * 4),
         ("cwm", {"sliding_window": 64}, [None, 64, 64, 64]),
         ("phi3", {}, [None] * 4),
     ],
@@ -338,6 +341,13 @@ def test_windows_follow_each_familys_own_rule(
     model_type: str, keys: dict[str, Any], expected: list[int | None]
 ) -> None:
     assert windows(llama(model_type=model_type, **keys)) == expected
+
+
+def test_a_pattern_of_other_letters_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="window_letters"):
+        architecture_from_config(
+            llama(model_type="exaone4", sliding_window=64, sliding_window_pattern="LLX")
+        )
 
 
 def test_llama_4_attends_in_chunks_on_three_layers_of_four() -> None:

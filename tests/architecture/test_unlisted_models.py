@@ -116,6 +116,13 @@ def test_k_exaone_keeps_three_of_four_layers_to_their_window() -> None:
     assert cache_bytes(layout, 100_000) == each * (12 * 100_000 + 36 * 128)
 
 
+def test_k_exaones_pattern_says_the_same_as_its_list_of_layers() -> None:
+    unlisted = {key: value for key, value in K_EXAONE.items() if key != "layer_types"}
+    stated, derived = architecture_from_config(K_EXAONE), architecture_from_config(unlisted)
+    for one in ("layer_kinds", "layer_order"):
+        assert getattr(derived, one) == getattr(stated, one)
+
+
 def test_longcat_has_its_published_size() -> None:
     model = architecture_from_config(LONGCAT)
     hidden, latent = 6144, 512

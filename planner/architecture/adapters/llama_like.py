@@ -235,7 +235,7 @@ FAMILIES: dict[str, Traits] = {
         kv_heads=32,
         max_positions=2048,
         qk_norm="head",
-        windows=windows.by_layer_type(4096, windows.every(4)),
+        windows=windows.by_layer_type(4096, windows.lettered(4)),
     ),
     "ernie4_5": Traits(
         kv_heads=2,

@@ -49,6 +49,27 @@ def every(period: int, key: str | None = "sliding_window_pattern") -> Callable[[
     return read
 
 
+def lettered(period: int) -> Callable[[Keys], FullLayers]:
+    """EXAONE's `sliding_window_pattern`: a period as in `every`, or letters, L for a window and G for full attention.
+
+    Letters repeat from the first layer on, and the last layer is full whatever they say.
+
+    References:
+        transformers, Exaone4Config and ExaoneMoeConfig: what their `sliding_window_pattern` is documented to mean.
+    """
+    name = "sliding_window_pattern"
+
+    def read(keys: Keys) -> FullLayers:
+        if not isinstance(keys.config.get(name), str):
+            return every(period, name)(keys)
+        letters = keys.text(name)
+        if set(letters) - {"L", "G"}:
+            raise keys.contradiction(name, "window_letters")
+        return lambda index, layers: index == layers - 1 or letters[index % len(letters)] == "G"
+
+    return read
+
+
 def starting(period: int) -> Callable[[Keys], FullLayers]:
     """The first layer and every `period`-th after it are full: i mod period = 0."""
     return lambda keys: lambda index, layers: index % period == 0
