@@ -111,7 +111,7 @@ def _family_row(name: str, one: Summary, language: str) -> list[str]:
     target = TARGETS.get(name)
     shown = "–"
     if target:
-        shown = " / ".join(percent(part) for part in target if part is not None)
+        shown = " / ".join(percent(part) for part in target)
     return [
         text(f"accuracy.family.{name}", language),
         str(one.rows),

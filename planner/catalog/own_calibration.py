@@ -6,6 +6,7 @@ It holds for the device, the engine and the kinds of weights that were measured,
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -119,6 +120,12 @@ def holds_for(own: OwnCalibration, accelerator_id: str, engine: str, weights_for
     return same_card and own.engine == engine and weights_kind(weights_format) in own.kinds
 
 
+def _another_version(own: OwnCalibration, version: str) -> bool:
+    """Whether the engine that ran is another release than the one asked for; an unknown one counts as the same."""
+    ran, asked = (re.findall(r"\d+", text)[:2] for text in (own.engine_version, version))
+    return bool(ran and asked) and ran != asked
+
+
 @lru_cache(maxsize=512)
 def _shelf(text: str) -> Shelf:
     own = own_calibration_from(text)
@@ -143,8 +150,8 @@ def own_calibration_for(
 ) -> Calibration:
     """The shipped constants with somebody's own over them, and the ranges that their own runs justify.
 
-    A figure that wasn't measured keeps its shipped basis and range; a mixture of experts where only dense models ran
-    is `transferred` at best, with a range twice as wide.
+    A figure that wasn't measured keeps its shipped basis and range; a mixture of experts where only dense models ran,
+    or another version of the engine, is `transferred` at best, with a range twice as wide.
 
     Args:
         text: the calibration as canonical JSON text; the other arguments as in `calibration_for`.
@@ -157,7 +164,7 @@ def own_calibration_for(
     shipped = build_calibration(
         engine, accelerator, weights_format, model_type, experts, version, _shelf(text)
     )
-    carried = experts and not own.experts
+    carried = (experts and not own.experts) or _another_version(own, version)
     basis = Basis.TRANSFERRED if carried else Basis.CALIBRATED
     width = 2.0 if carried else 1.0
 
@@ -217,7 +224,14 @@ def chosen_calibration(
                 experts=experts,
                 version=version,
             )
-            return found, (Note("own_calibration", values),)
+            said = [Note("own_calibration", values)]
+            if own.tpot is None or own.ttft is None:
+                code = "own_calibration_no_tpot" if own.tpot is None else "own_calibration_no_ttft"
+                said.append(Note(code))
+            if _another_version(own, version):
+                versions = {"measured": own.engine_version, "version": version}
+                said.append(Note("own_calibration_other_version", {**values, **versions}))
+            return found, tuple(said)
         where: dict[str, object] = {
             "accelerator": own.accelerator,
             "engine": own.engine,

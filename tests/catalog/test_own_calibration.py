@@ -143,3 +143,20 @@ def test_a_calibration_that_is_none_is_refused_by_key(changes: dict[str, Any], k
     with pytest.raises(InvalidInput) as refusal:
         parse_own_calibration(calibration(**changes))
     assert refusal.value.values["key"] == key
+
+
+def test_another_version_of_the_engine_is_transferred_with_a_wider_range() -> None:
+    scenario = asked(calibration=calibration(), engine_version="4.46")
+    tpot = evaluate(scenario).speed.tpot_s
+    assert tpot is not None
+    assert tpot.basis is Basis.TRANSFERRED
+    assert tpot.high / tpot.mid == pytest.approx(1.24)
+    assert "own_calibration_other_version" in codes(scenario)
+
+
+def test_what_was_not_measured_is_said() -> None:
+    assert "own_calibration_no_ttft" in codes(asked(calibration=calibration()))
+    error = calibration()["tpot"]
+    assert "own_calibration_no_tpot" in codes(asked(calibration=calibration(tpot=None, ttft=error)))
+    both = codes(asked(calibration=calibration(ttft=error)))
+    assert not any("own_calibration_no" in code for code in both)
