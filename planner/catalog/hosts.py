@@ -19,7 +19,7 @@ class Host:
     """A class of machines; every figure with its source in `figures`.
 
     Attributes:
-        bandwidth_bytes_per_s: of its memory; most_bandwidth_bytes_per_s: the fastest such machine's.
+        bandwidth_bytes_per_s: of its memory; most_bandwidth_bytes_per_s: that of the fastest machine of any class.
         read_fraction: share of the bandwidth that the engine's kernels on the processor reach.
         flops_per_s: rate of matrix products on the processor.
         link_fraction: share of the PCIe rate at which weights are lent to the GPU.

@@ -139,7 +139,7 @@ def _bound(figure: str) -> Callable[[Context], Explanation]:
             ]
         return explanation_of(
             figure,
-            "max( bytes / W , FLOP / (P · GPU) )" + (" + bytes_h / W_h" if host else ""),
+            "max( bytes / W , FLOP / (P · GPU)" + (" , bytes_h / W_h )" if host else " )"),
             "{seconds:time}",
             [
                 Term("bytes", "term.least_bytes", on_gpu.least_weight_bytes, "bytes"),

@@ -31,8 +31,8 @@ def tpot_bound(work: Work, hardware: Hardware, batch: Quantity, context_tokens: 
     """Floor of the time per output token with `batch` sequences decoded at once.
 
     max(bytes / W, Σ FLOP / P): a mixture of experts reads k experts a layer, not the expected number; each dtype at its
-    own dense peak; weights divided by tp, stages one after another. What lies in host memory is read at its full rate,
-    before or after.
+    own dense peak; weights divided by tp, stages one after another. What lies in host memory is read at its full rate
+    meanwhile: it may be fetched ahead while the GPU works.
 
     Args:
         batch: over the whole deployment, at least 1 (sequences).
@@ -59,7 +59,7 @@ def tpot_bound(work: Work, hardware: Hardware, batch: Quantity, context_tokens: 
     moved = work.least_weight_bytes + sequences * read_bytes(work.layout, context_tokens)
     bound = _larger(work, hardware, moved, compute)
     return (
-        bound if share is None else _after_host(bound, share, hardware, sequences, context_tokens)
+        bound if share is None else _beside_host(bound, share, hardware, sequences, context_tokens)
     )
 
 
@@ -93,19 +93,19 @@ def ttft_bound(
     # Stages may work on successive chunks of a prompt at once, after the first has read every stage's weights.
     compute = compute / work.parallelism.pp
     bound = _larger(work, hardware, work.least_weight_bytes + work.encoder_bytes, compute)
-    return bound if share is None else _after_host(bound, share, hardware, 0.0, 0.0)
+    return bound if share is None else _beside_host(bound, share, hardware, 0.0, 0.0)
 
 
-def _after_host(
+def _beside_host(
     bound: Bound,
     share: HostShare,
     hardware: Hardware,
     sequences: Quantity,
     context_tokens: Quantity,
 ) -> Bound:
-    """The floor with the host's part: a token passes the layers of one and of the other in turn."""
+    """The floor with the host's part: its memory and the GPU can be busy at once, so that the slower one bounds."""
     floor = host_floor(share, hardware.host_rates(), sequences, context_tokens)
-    return Bound(bound.seconds + floor, bound.from_memory | (floor > 0.0))
+    return Bound(maximum(bound.seconds, floor), bound.from_memory | (floor > 0.0))
 
 
 def _product_floor(

@@ -200,6 +200,30 @@ def test_more_layers_on_the_gpu_are_never_slower_and_parts_make_the_whole(
         assert speed.ttft_unloaded_s.low >= speed.ttft_bound_s  # type: ignore[operator]
 
 
+def test_the_floor_is_the_slower_of_host_and_gpu_not_their_sum() -> None:
+    """Weights may be fetched ahead while the GPU works on its own layers."""
+    for layers in (10, 70):
+        found = resolve(scenario(gpu_layers=layers, host_bandwidth_gb_per_s=600))
+        share = found.work.host
+        assert share is not None
+        gpu = tpot_bound(share.resident, found.hardware, 1.0, 0.0).seconds
+        host = share.held.least_weight_bytes / 600e9
+        assert tpot_bound(found.work, found.hardware, 1.0, 0.0).seconds == max(gpu, host)
+        assert (host > gpu) == (layers == 10)
+
+
+@pytest.mark.parametrize("gpu", ["rtx-4090", "h100-sxm-80gb"])
+def test_the_floor_of_a_host_that_is_not_described_holds_for_a_server_of_two_sockets(
+    gpu: str,
+) -> None:
+    """Two sockets with twelve channels of MRDIMM-8800 each: 2 · 12 · 8 · 8.8e9 = 1.69 TB/s."""
+    unknown = evaluate(scenario(gpu=gpu, gpu_layers=0)).speed
+    fast = evaluate(scenario(gpu=gpu, gpu_layers=0, host_bandwidth_gb_per_s=1690)).speed
+    assert unknown.tpot_bound_s is not None
+    assert fast.tpot_bound_s is not None
+    assert 0.0 < unknown.tpot_bound_s <= fast.tpot_bound_s
+
+
 @settings(deadline=None, max_examples=25)
 @given(
     layers=st.integers(0, 36),
