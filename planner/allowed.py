@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.architecture.mixers import Attention, LatentAttention
+from planner.architecture.quantization import checkpoint_scheme
 from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator
 from planner.catalog.engines import EngineProfile, EngineSettings, engine, engine_ids, runs_on
@@ -17,6 +18,7 @@ from planner.scenario import Parallelism
 
 COMPUTE_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp32": 4.0}
 OFFLOADS = "llama.cpp"
+CONVERTED = "gguf:MXFP4"  # llama.cpp's own type for what checkpoints call mxfp4, on every backend since b6096
 PADS_MXFP4 = frozenset({"vllm", "sglang"})
 # Policies of the engines that join a layer's projections when loading and keep PyTorch's blocks.
 JOINING = frozenset({"of_total", "static_fraction"})
@@ -105,6 +107,30 @@ def _divisors_near(heads: int, tp: int) -> tuple[int, ...]:
     divisors = [number for number in range(1, heads + 1) if heads % number == 0]
     below = [number for number in divisors if number < tp][-1:]
     return (*below, *[number for number in divisors if number > tp][:1])
+
+
+def stored_as(
+    chosen: EngineProfile, architecture: Architecture, format_id: str
+) -> tuple[str, list[Note]]:
+    """The format in which the engine holds the weights, and what to know about it.
+
+    llama.cpp reads no checkpoint but a GGUF made from it, and an MXFP4 checkpoint's experts stay in their blocks there.
+
+    Args:
+        format_id: as asked for, "native" for the checkpoint's own.
+
+    Raises:
+        Unsupported: where the checkpoint is stored by an unknown method.
+
+    References:
+        llama.cpp pull request 15091 (gpt-oss and MXFP4).
+    """
+    if chosen.id != "llama.cpp" or format_id not in ("native", "mxfp4"):
+        return format_id, []
+    scheme = checkpoint_scheme(architecture)
+    if scheme is None or scheme.method != "mxfp4":
+        return format_id, []
+    return CONVERTED, [Note("converted_to_gguf", {"engine": chosen.name, "format": CONVERTED})]
 
 
 def dominant_format(stored: StoredWeights) -> str:

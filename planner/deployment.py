@@ -20,6 +20,7 @@ from planner.allowed import (
     resolve_parallelism,
     served_notes,
     speaking_bytes,
+    stored_as,
 )
 from planner.architecture.cache import CacheLayout, states_kept_otherwise
 from planner.architecture.checkpoint.sizes import CheckpointBytes, checkpoint_of
@@ -240,6 +241,8 @@ def _resolve(
     else:
         chosen = engine(engine_name)
     require_support(chosen.id, card, engine_version)
+    format_id, conversion_notes = stored_as(chosen, architecture, format_id)
+    assumptions.extend(conversion_notes)
     assumptions.extend(served_notes(chosen, engine_version, architecture.model_type, card))
     parallelism = resolve_parallelism(chosen, degrees, architecture)
     dtype, dtype_notes = resolve_dtype(

@@ -31,6 +31,28 @@ def deployments(models: list[str], formats: tuple[str, ...] = FORMATS) -> Iterat
                 yield Scenario(model=model, gpu=gpu, weights=weights)
 
 
+@pytest.mark.parametrize("weights", ["native", "mxfp4"])
+@pytest.mark.parametrize("gpu", ["rtx-4090", "apple-m4-max-40c", "rx-7900-xtx"])
+def test_llama_cpp_runs_an_mxfp4_checkpoint_as_the_gguf_made_from_it(
+    gpu: str, weights: str
+) -> None:
+    plain = Scenario.parse({"model": "openai/gpt-oss-20b", "gpu": gpu, "engine": "llama.cpp"})
+    asked = evaluate(plain.replace(weights=weights))
+    converted = evaluate(plain.replace(weights="gguf:MXFP4"))
+    assert "converted_to_gguf" in [note.code for note in asked.assumptions]
+    assert "converted_to_gguf" not in [note.code for note in converted.assumptions]
+    assert asked.memory == converted.memory
+    assert asked.speed == converted.speed
+    # ggml-org/gpt-oss-20b-GGUF: 12.1 GB.
+    assert asked.memory.weights_bytes.mid == pytest.approx(12.11e9, rel=0.003)
+
+
+def test_no_other_engine_converts_an_mxfp4_checkpoint() -> None:
+    found = resolve(Scenario.parse({"model": "openai/gpt-oss-20b", "gpu": "h100-sxm-80gb"}))
+    assert found.engine.id == "vllm"
+    assert "converted_to_gguf" not in [note.code for note in found.assumptions]
+
+
 def test_no_estimate_beats_its_bound() -> None:
     """Every catalogue model on some cards, and every card with some models: mid and fast end at or above the floor."""
     every_card = list(
