@@ -69,7 +69,8 @@ class MemoryAnswer:
         weights_bytes: the whole model as stored.
         overhead_bytes_per_gpu: context, libraries, communication buffers, graphs kept inside the engine's budget.
         graphs_bytes_per_gpu: CUDA graphs that the engine takes outside its budget.
-        kv_pool_bytes_per_gpu: what the engine leaves for the cache.
+        kv_pool_bytes_per_gpu: what the engine leaves for the cache, recurrent state included.
+        state_pool_bytes_per_gpu: what of it is set apart for recurrent state; None where state has no part of its own.
         kv_bytes_per_token: marginal, at input + output tokens, whole model; full windows cost nothing more.
         kv_bytes_per_sequence: at input + output tokens, windows applied, without constant state; whole model.
         state_bytes_per_sequence: constant part; whole model.
@@ -77,7 +78,8 @@ class MemoryAnswer:
         engine_printed_kv_tokens: the figure in the engine's log, by its own rule.
         max_concurrency: sequences of that length held at once.
         max_context_tokens: longest sequence that `concurrency` users can have at once.
-        needed_bytes_per_gpu: weights, activations, overhead and the workload's cache.
+        needed_bytes_per_gpu: weights, activations, overhead and the workload's cache; where state has a part of its
+            own, as much of both parts as it takes at the engine's division.
         host_weights_bytes, host_kv_bytes: what lies in host memory, over the deployment; None where nothing does.
         reserved_bytes_per_gpu: what the engine takes from the card.
         verdict: "fits", "tight" or "does_not_fit"; `reason` says why, `remedies` what would change it.
@@ -91,6 +93,7 @@ class MemoryAnswer:
     overhead_bytes_per_gpu: Estimate
     graphs_bytes_per_gpu: Estimate
     kv_pool_bytes_per_gpu: Estimate
+    state_pool_bytes_per_gpu: Estimate | None
     kv_bytes_per_token: Estimate
     kv_bytes_per_token_per_gpu: Estimate
     kv_bytes_per_sequence: Estimate

@@ -15,6 +15,7 @@ from planner.memory.budget import (
     over_pool,
     pool_tokens,
     requested_sequences,
+    state_pool_bytes,
 )
 from planner.memory.fit import Fit, Verdict, fit, remedies
 from planner.memory.parts import WEIGHTS_BAND, Component
@@ -94,6 +95,7 @@ def memory_answer(
         overhead_bytes_per_gpu=_around(sum(float(part.mid) for part in overhead), overhead),
         graphs_bytes_per_gpu=budget.graphs.estimate,
         kv_pool_bytes_per_gpu=exact(0.0, "bytes") if budget.pool.empty else budget.kv_pool.estimate,
+        state_pool_bytes_per_gpu=state_pool_bytes(budget),
         kv_bytes_per_token=exact(marginal_bytes(model_layout, tokens), "bytes"),
         kv_bytes_per_token_per_gpu=exact(marginal_bytes(deployment.rank_layout, tokens), "bytes"),
         kv_bytes_per_sequence=exact(

@@ -37,6 +37,7 @@ MEMORY = (
     Published("overhead_gib_per_gpu", "overhead_bytes_per_gpu", 1 / GIB),
     Published("graphs_gib_per_gpu", "graphs_bytes_per_gpu", 1 / GIB),
     Published("kv_pool_gib_per_gpu", "kv_pool_bytes_per_gpu", 1 / GIB),
+    Published("state_pool_gib_per_gpu", "state_pool_bytes_per_gpu", 1 / GIB),
     Published("kv_bytes_per_token", "kv_bytes_per_token"),
     Published("kv_bytes_per_token_per_gpu", "kv_bytes_per_token_per_gpu"),
     Published("kv_bytes_per_sequence", "kv_bytes_per_sequence"),

@@ -19,6 +19,7 @@ KIB = 2.0**10
 GB = 1e9
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 Quantity = float | FloatArray
 """A number, or an array of them: every quantity function takes either and returns the same kind."""
 

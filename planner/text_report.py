@@ -29,6 +29,7 @@ MEMORY_ROWS = (
     ("activation_bytes_per_gpu", "gib"),
     ("overhead_bytes_per_gpu", "gib"),
     ("kv_pool_bytes_per_gpu", "gib"),
+    ("state_pool_bytes_per_gpu", "gib"),
     ("needed_bytes_per_gpu", "gib"),
     ("reserved_bytes_per_gpu", "gib"),
     ("usable_bytes_per_gpu", "gib"),

@@ -70,6 +70,30 @@ class StateRule:
         return "float32" if model_type in self.float32 else self.dtype
 
 
+@dataclass(frozen=True, slots=True)
+class StatePoolRule:
+    """How an engine sets memory apart for recurrent state when it starts, in slots of one sequence's state.
+
+    Attributes:
+        ratio: bytes of state for each byte of cache; 0: state comes out of the cache's own pool.
+        slots: of a running sequence: its own state, and what prefix caching and overlapped scheduling hold beside it.
+        slots_by_type: the same for model types that differ. Who holds 1 has no prefix caching, and is given as many
+            slots as may run at once, where that number is stated.
+        fixed_slots: given to those where it isn't stated; 0: by the ratio.
+        spare_slots: allocated beside those that are counted, within the ratio's share.
+    """
+
+    ratio: float = 0.0
+    slots: int = 1
+    slots_by_type: tuple[tuple[str, int], ...] = ()
+    fixed_slots: int = 0
+    spare_slots: int = 0
+
+    def slots_of(self, model_type: str) -> int:
+        """Slots that a running sequence of this type of model holds."""
+        return dict(self.slots_by_type).get(model_type, self.slots)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class VersionRange:
     """Figures that hold from one version to another, both included, at the precision in which they are written.
@@ -87,6 +111,7 @@ class VersionRange:
     flags: dict[str, bool]
     tiers: tuple[Tier, ...]
     states: StateRule
+    state_pool: StatePoolRule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,7 +217,7 @@ def _ranges(data: dict[str, Any], file: str) -> tuple[VersionRange, ...]:
     """The version ranges, each with everything that the ones before it and the profile itself state."""
     figures, flags = read_figures(data, file), dict[str, bool]()
     tiers: tuple[Tier, ...] = ()
-    states = StateRule()
+    states, state_pool = StateRule(), StatePoolRule()
     ranges = []
     for entry in data["versions"]:
         figures = {**figures, **_figures(data, entry, file)}
@@ -208,10 +233,22 @@ def _ranges(data: dict[str, Any], file: str) -> tuple[VersionRange, ...]:
             )
         if "recurrent_state" in entry:
             states = _state_rule(data, entry["recurrent_state"], file)
+        if "state_pool" in entry:
+            state_pool = _state_pool_rule(data, entry["state_pool"], file)
         basis = Basis[entry.get("basis", data["basis"]).upper()]
         stated = "basis" not in entry
         ranges.append(
-            VersionRange(entry["from"], entry["to"], basis, stated, figures, flags, tiers, states)
+            VersionRange(
+                entry["from"],
+                entry["to"],
+                basis,
+                stated,
+                figures,
+                flags,
+                tiers,
+                states,
+                state_pool,
+            )
         )
     return tuple(ranges)
 
@@ -236,6 +273,21 @@ def _state_rule(data: dict[str, Any], entry: dict[str, Any], file: str) -> State
         raise BadProfile("profile_bad_engine", file=file)
     return StateRule(
         entry["dtype"], entry.get("stated", False), frozenset(entry.get("float32", ()))
+    )
+
+
+def _state_pool_rule(data: dict[str, Any], entry: dict[str, Any], file: str) -> StatePoolRule:
+    if entry.get("source") not in read_sources(data, file):
+        raise BadProfile("profile_figure_without_source", file=file, key="state_pool")
+    counts = [entry["slots"], *entry.get("slots_by_type", {}).values()]
+    if entry["ratio"] <= 0.0 or min(counts) < 1:
+        raise BadProfile("profile_bad_engine", file=file)
+    return StatePoolRule(
+        float(entry["ratio"]),
+        entry["slots"],
+        tuple(entry.get("slots_by_type", {}).items()),
+        entry.get("fixed_slots", 0),
+        entry.get("spare_slots", 0),
     )
 
 

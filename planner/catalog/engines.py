@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from planner.catalog.engine_profiles import (
     EngineProfile,
+    StatePoolRule,
     StateRule,
     engine,
     engine_ids,
@@ -81,7 +82,7 @@ class EngineSettings:
         batched_tokens_follow_context: a prompt is profiled whole, so that a step is as long as the context.
         logits_for_all_tokens: prefill computes logits of every prompt token.
         flash_attention: attention needs no score matrix.
-        states: in which type recurrent state is kept.
+        states: in which type recurrent state is kept; state_pool: what is set apart for it.
         fragmentation_fraction: of activations and cache lost to the allocator.
         window_tokens_ratio: tokens of windowed layers for each token of full layers in a pool split once; 0: not split.
         activation_factors: activations over 2 · tokens · hidden size, for tp 1, 2 and 4 or more; empty: not used.
@@ -117,6 +118,7 @@ class EngineSettings:
     logits_for_all_tokens: bool
     flash_attention: bool
     states: StateRule
+    state_pool: StatePoolRule
     fragmentation_fraction: float
     window_tokens_ratio: float
     activation_factors: tuple[float, ...]
@@ -289,6 +291,7 @@ def _settings(
         logits_for_all_tokens=flags.get("logits_for_all_tokens", False),
         flash_attention=flags.get("flash_attention", True),
         states=chosen.states,
+        state_pool=chosen.state_pool,
         fragmentation_fraction=optional("fragmentation_fraction"),
         window_tokens_ratio=optional("window_tokens_ratio"),
         activation_factors=factors if all(factors) else (),

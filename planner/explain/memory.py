@@ -14,6 +14,12 @@ from planner.explain.parts import (
     explanation_of,
     model_sources,
 )
+from planner.memory.state_slots import (
+    StateSlots,
+    cache_part_bytes,
+    slot_count,
+    state_part_bytes,
+)
 
 
 def _weights(context: Context) -> Explanation:
@@ -245,16 +251,48 @@ def _overhead(context: Context) -> Explanation:
     )
 
 
+def _slot_terms(slots: StateSlots, pool: float) -> list[Term]:
+    count = float(slot_count(slots, pool))
+    return [
+        Term("S_s", "term.slots", count, "count"),
+        Term("k", "term.slots_per_request", float(slots.per_sequence), "count"),
+        Term("pool_KV", "term.cache_part", float(cache_part_bytes(slots, pool)), "gib"),
+    ]
+
+
+def _state_pool(context: Context) -> Explanation:
+    slots, pool = context.budget.pool.slots, float(context.budget.kv_pool_bytes)
+    terms, formula, held = [], "0", 0.0
+    if slots is not None:
+        formula, held = "S_s · s_GPU", float(state_part_bytes(slots, pool))
+        terms = [
+            Term("S_s", "term.slots", float(slot_count(slots, pool)), "count"),
+            Term("s_GPU", "term.slot", slots.slot_bytes, "bytes"),
+        ]
+        if not slots.fixed:
+            formula = "⌊ q · pool / s_GPU ⌋ · s_GPU"
+            terms.append(Term("q", "term.state_share", slots.state_fraction, "percent"))
+    return explanation_of(
+        "state_pool_bytes_per_gpu",
+        formula,
+        "{held:gib}",
+        [*terms, Term("pool", "figure.kv_pool_bytes_per_gpu", pool, "gib")],
+        engine_sources(context.deployment),
+        held=held,
+    )
+
+
 def _held(context: Context) -> Explanation:
-    memory = context.evaluation.memory
+    memory, slots = context.evaluation.memory, context.budget.pool.slots
     each = float(memory.kv_bytes_per_sequence.mid + memory.state_bytes_per_sequence.mid)
     pool = float(context.budget.kv_pool_bytes)
     return explanation_of(
         "max_concurrency",
-        "⌊ pool / (KV + s) ⌋",
+        "⌊ pool / (KV + s) ⌋" if slots is None else "min( ⌊ S_s / k ⌋ , ⌊ pool_KV / KV ⌋ )",
         "{pool:gib} → {held:count}",
         [
             Term("pool", "figure.kv_pool_bytes_per_gpu", pool, "gib"),
+            *(() if slots is None else _slot_terms(slots, pool)),
             Term("KV + s", "term.one_request", each, "bytes"),
         ],
         engine_sources(context.deployment),
@@ -267,14 +305,18 @@ def _longest(context: Context) -> Explanation:
     memory, scenario = context.evaluation.memory, context.evaluation.scenario
     pool, users = float(context.budget.kv_pool_bytes), float(scenario.concurrency)
     longest = float(memory.max_context_tokens.mid)
-    layout = context.deployment.rank_layout
+    layout, slots = context.deployment.rank_layout, context.budget.pool.slots
+    whole = f"u · ({_cache_formula(layout)} + s) ≤ pool"
+    if slots is not None:
+        whole = f"u · ({_cache_formula(layout)}) ≤ pool_KV,  u · k ≤ S_s"
     return explanation_of(
         "max_context_tokens",
-        f"max S :  u · ({_cache_formula(layout)} + s) ≤ pool,  S ≤ S_max",
+        f"max S :  {whole},  S ≤ S_max",
         "{users:count} · KV({longest:count}) ≤ {pool:gib}",
         [
             Term("u", "term.users", users, "count"),
             Term("pool", "figure.kv_pool_bytes_per_gpu", pool, "gib"),
+            *(() if slots is None else _slot_terms(slots, pool)),
             Term(
                 "S_max",
                 "term.model_limit",
@@ -293,13 +335,14 @@ def _longest(context: Context) -> Explanation:
 def _tokens_held(context: Context) -> Explanation:
     memory = context.evaluation.memory
     held = memory.kv_pool_tokens
-    pool = float(context.budget.kv_pool_bytes)
+    pool, slots = float(context.budget.kv_pool_bytes), context.budget.pool.slots
     return explanation_of(
         "kv_pool_tokens",
-        "pool / (KV + s) · S",
+        "pool / (KV + s) · S" if slots is None else "min( ⌊ S_s / k ⌋ , pool_KV / KV ) · S",
         "{pool:gib} → {held:count}",
         [
             Term("pool", "figure.kv_pool_bytes_per_gpu", pool, "gib"),
+            *(() if slots is None else _slot_terms(slots, pool)),
             *_cache_terms(context.deployment.rank_layout, context.tokens),
         ],
         engine_sources(context.deployment),
@@ -339,6 +382,7 @@ MEMORY: dict[str, Callable[[Context], Explanation]] = {
     "activation_bytes_per_gpu": _activation,
     "overhead_bytes_per_gpu": _overhead,
     "kv_pool_bytes_per_gpu": _pool,
+    "state_pool_bytes_per_gpu": _state_pool,
     "kv_bytes_per_token": _per_token,
     "kv_bytes_per_sequence": _per_sequence,
     "needed_bytes_per_gpu": _needed,

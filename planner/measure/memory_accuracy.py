@@ -8,7 +8,7 @@ fitted to such logs (bytes per sampled logit, libraries) taken from the rows of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,10 +27,12 @@ from planner.memory.activations import rotary_bytes
 from planner.memory.budget import (
     MemoryBudget,
     engine_printed_kv_tokens,
+    over_pool,
     workload_bytes,
 )
 from planner.memory.parts import WEIGHTS_BAND
 from planner.memory.pool import pool_layout, sequence_bytes
+from planner.memory.state_slots import cache_part_bytes
 from planner.memory_limits import budget_of
 from planner.quantity import GIB, MIB
 from planner.scenario import Scenario
@@ -178,6 +180,10 @@ def predicted_memory(
         part = budget.graphs
         return _three(part.low, part.mid, part.high)
     if quantity == "kv_pool_bytes":
+        slots = budget.pool.slots
+        if slots is not None:  # printed apart from what holds state
+            keys = over_pool(budget, lambda size: cache_part_bytes(slots, size), "bytes")
+            return _three(keys.low, keys.mid, keys.high)
         part = budget.kv_pool
         return _three(part.low, part.mid, part.high)
     if quantity == "kv_pool_tokens":
@@ -227,6 +233,8 @@ def _tokens(
         # SGLang prints keys and values apart.
         half = PRINTED_POOL_BYTES * (2.0 if deployment.engine.id == "sglang" else 1.0)
         ends = (pool - half, pool, pool + half)
+        # What was printed holds no recurrent state.
+        budget = replace(budget, pool=replace(budget.pool, slots=None))
     low, mid, high = (float(engine_printed_kv_tokens(budget, length, size)) for size in ends)
     block = max((group.block_tokens for group in budget.pool.groups), default=0.0)
     return low - block, mid, high + block

@@ -29,9 +29,12 @@ from planner.memory.pool import (
     longest_sequence,
     pool_layout,
     sequence_bytes,
+    sequence_room,
+    sequences_bytes,
 )
+from planner.memory.state_slots import state_part_bytes
 from planner.memory.weights import HostWeights
-from planner.quantity import Basis, Estimate, Quantity, maximum, minimum, round_up, worst
+from planner.quantity import Basis, BoolArray, Estimate, Quantity, maximum, minimum, round_up, worst
 from planner.scenario import MAX_CONCURRENCY, Parallelism
 
 
@@ -142,7 +145,7 @@ def memory_budget(
     length = input_tokens + output_tokens
     sequences = running_sequences(concurrency, parallelism.dp, settings)
     context: Quantity = length if max_model_len is None else float(max_model_len)
-    pool = pool_layout(architecture, layout_rank, settings, pp=parallelism.pp)
+    pool = pool_layout(architecture, layout_rank, settings, pp=parallelism.pp, dp=parallelism.dp)
     activation = _activation(
         architecture, settings, parallelism, input_tokens, context, sequences, compute_bytes, host
     )
@@ -268,8 +271,21 @@ def _library_bytes(settings: EngineSettings, parallelism: Parallelism) -> float:
 
 
 def workload_bytes(budget: MemoryBudget, sequences: Quantity, tokens: Quantity) -> Quantity:
-    """Cache that `sequences` sequences of `tokens` tokens take in one data-parallel group, losses included (bytes)."""
-    return budget.kv_factor * sequences * sequence_bytes(budget.pool, tokens)
+    """Cache that `sequences` sequences of `tokens` tokens take in one data-parallel group, losses included (bytes).
+
+    Where state is set apart: the smallest pool, divided by the engine's rule, that holds them.
+    """
+    return budget.kv_factor * sequences_bytes(budget.pool, sequences, tokens)
+
+
+def pool_too_small(
+    budget: MemoryBudget, sequences: Quantity, tokens: Quantity, pool_bytes: Quantity
+) -> bool | BoolArray:
+    """Whether a pool of `pool_bytes` doesn't hold so many sequences in one data-parallel group; arrays too."""
+    if budget.pool.slots is not None:
+        return sequences > held_sequences(budget.pool, pool_bytes, tokens)
+    cache = workload_bytes(budget, sequences, tokens)
+    return cache > budget.kv_factor * pool_bytes
 
 
 def max_concurrency(
@@ -294,7 +310,8 @@ def max_context(
     """Longest sequence that `concurrency` users can have at once (tokens), at most `limit`; 0 where not one fits."""
     room = budget.kv_pool.mid if pool_bytes is None else pool_bytes
     share = requested_sequences(concurrency, budget.replicas)
-    return minimum(longest_sequence(budget.pool, room / share), limit)
+    each = sequence_room(budget.pool, room, share)
+    return minimum(longest_sequence(budget.pool, each), limit)
 
 
 def pool_tokens(
@@ -312,7 +329,19 @@ def over_pool(budget: MemoryBudget, figure: Callable[[Quantity], Quantity], unit
         figure: what a pool of so many bytes gives; more for a larger pool.
     """
     pool = budget.kv_pool
-    return Estimate(figure(pool.low), figure(pool.mid), figure(pool.high), unit, pool.basis)
+    low, mid, high = figure(pool.low), figure(pool.mid), figure(pool.high)
+    if budget.pool.slots is not None:
+        # One more whole slot of state leaves less for the cache: over a few bytes the order may turn.
+        low, high = minimum(low, mid), maximum(mid, high)
+    return Estimate(low, mid, high, unit, pool.basis)
+
+
+def state_pool_bytes(budget: MemoryBudget) -> Estimate | None:
+    """What of the pool is set apart for recurrent state; None where state comes out of the same pool."""
+    slots = budget.pool.slots
+    if slots is None:
+        return None
+    return over_pool(budget, lambda pool: state_part_bytes(slots, pool), "bytes")
 
 
 def engine_printed_kv_tokens(

@@ -19,11 +19,12 @@ from planner.memory.budget import (
     MemoryBudget,
     max_concurrency,
     max_context,
+    pool_too_small,
     requested_sequences,
     running_sequences,
     workload_bytes,
 )
-from planner.memory.pool import pool_layout, sequence_bytes
+from planner.memory.pool import pool_layout, sequence_bytes, sequences_bytes
 from planner.quantity import Quantity, maximum
 
 # Above this share of what an engine may use, a fit is called tight. The pool of an engine or card that the figures
@@ -92,9 +93,10 @@ def fit_level(budget: MemoryBudget, concurrency: Quantity, tokens: Quantity) -> 
     Tight: above TIGHT_FRACTION, or beyond the low end of the pool's range, or with less left outside the engine's
     fraction than its graphs and context take. Where not even switching graphs off would help, it doesn't fit.
     """
-    cache = workload_bytes(budget, requested_sequences(concurrency, budget.replicas), tokens)
+    share = requested_sequences(concurrency, budget.replicas)
+    cache = workload_bytes(budget, share, tokens)
     short = (
-        (cache > budget.kv_factor * budget.kv_pool.mid)
+        pool_too_small(budget, share, tokens, budget.kv_pool.mid)
         | (budget.fixed_bytes >= budget.allowed_bytes)
         | (budget.room_outside_bytes + budget.graphs_bytes < 0.0)
     )
@@ -102,7 +104,7 @@ def fit_level(budget: MemoryBudget, concurrency: Quantity, tokens: Quantity) -> 
     tight = (
         short
         | (used > TIGHT_FRACTION)
-        | (cache > budget.kv_factor * budget.kv_pool.low)
+        | pool_too_small(budget, share, tokens, budget.kv_pool.low)
         | (budget.room_outside_bytes < 0.0)
     )
     return cast("Quantity", 1.0 * tight + 1.0 * short)
@@ -158,6 +160,8 @@ def _starts(budget: MemoryBudget, tokens: float, share: float, max_model_len: in
         return bool(share * sequence_bytes(budget.pool, longest) <= room)
     if policy == "of_total":
         return bool(sequence_bytes(budget.pool, longest) <= room)
+    if budget.pool.slots is not None:
+        return not pool_too_small(budget, 1.0, 1.0, room)
     return room > 0.0 or budget.pool.empty
 
 
@@ -196,7 +200,7 @@ def _reason(
         return Note("fit_no_room_outside", values)
     pool = float(budget.kv_pool_bytes)
     if level == 2 and held < budget.replicas:
-        each = float(sequence_bytes(budget.pool, tokens))
+        each = float(sequences_bytes(budget.pool, 1.0, tokens))
         return Note("fit_pool_below_one", {"pool_bytes": pool, "sequence_bytes": each})
     if level == 2:
         return Note("fit_pool_below_workload", {"held": held, "concurrency": concurrency})
@@ -271,7 +275,7 @@ def remedies(
     if level == 2 and 0 < longest < tokens:
         found.append(Note("remedy_shorter_context", {"tokens": longest}))
     for name, layout in kv_alternatives:
-        smaller = pool_layout(architecture, layout, budget.settings, pp=pp)
+        smaller = pool_layout(architecture, layout, budget.settings, pp=pp, dp=budget.replicas)
         changed = replace(budget, pool=smaller)
         better = int(fit_level(changed, concurrency, tokens))
         if better < level:

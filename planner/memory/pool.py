@@ -14,6 +14,14 @@ import numpy as np
 from planner.architecture.cache import CacheGroup, CacheLayout
 from planner.architecture.spec import Architecture
 from planner.catalog.engines import EngineSettings
+from planner.memory.state_slots import (
+    StateSlots,
+    cache_part_bytes,
+    pool_for,
+    room_of_each,
+    sequences_with_state,
+    state_slots_of,
+)
 from planner.quantity import Quantity, maximum, minimum, round_up
 from planner.scenario import MAX_CONCURRENCY, MAX_TOKENS
 
@@ -43,11 +51,12 @@ class PoolLayout:
 
     Attributes:
         groups: what grows with tokens.
-        state_bytes: constant part of a sequence.
+        state_bytes: constant part of a sequence, unless slots hold it.
         page_bytes: what the pool is cut into, where every group draws equal pages from one pool; else 0.
         page_groups: groups that draw them.
         window_ratio, window_tokens: of a pool split once between full and windowed layers (0: not split): tokens of the
             windowed part for each of the full part, and their window.
+        slots: what is set apart for recurrent state; None: state comes out of the same pool.
     """
 
     groups: tuple[PoolGroup, ...]
@@ -56,32 +65,40 @@ class PoolLayout:
     page_groups: int = 1
     window_ratio: float = 0.0
     window_tokens: float = 0.0
+    slots: StateSlots | None = None
 
     @property
     def empty(self) -> bool:
         """Nothing is cached: an encoder."""
-        return not self.groups and self.state_bytes == 0.0
+        return not self.groups and self.state_bytes == 0.0 and self.slots is None
 
 
 def pool_layout(
-    architecture: Architecture, layout: CacheLayout, settings: EngineSettings, *, pp: int = 1
+    architecture: Architecture,
+    layout: CacheLayout,
+    settings: EngineSettings,
+    *,
+    pp: int = 1,
+    dp: int = 1,
 ) -> PoolLayout:
     """How `settings.engine` stores the layout of one rank.
 
     Args:
         layout: one rank's cache; its windows count only where the engine honours them.
         pp: pipeline stages, which share the layers with recurrent state evenly.
+        dp: data-parallel groups.
     """
     windowed = any(group.window is not None for group in layout.groups)
     if settings.paged_groups and layout.groups and (windowed or layout.state_bytes):
         paged = _paged(layout, settings, state_layers(architecture) / pp)
         if paged is not None:
             return paged
+    slots = state_slots_of(settings, architecture.model_type, layout.state_bytes, dp=dp)
+    constant = layout.constant_bytes if slots is None else layout.cross_bytes
     if settings.window_tokens_ratio and windowed and layout.groups[0].window is None:
-        return _split(layout, settings)
-    return PoolLayout(
-        tuple(_plain(group, settings) for group in layout.groups), layout.constant_bytes
-    )
+        return _split(layout, settings, constant, slots)
+    groups = tuple(_plain(group, settings) for group in layout.groups)
+    return PoolLayout(groups, constant, slots=slots)
 
 
 def state_layers(architecture: Architecture) -> int:
@@ -107,7 +124,9 @@ def _plain(group: CacheGroup, settings: EngineSettings) -> PoolGroup:
     return PoolGroup(block, block_bytes, window, -(-window // block) + (block > 1))
 
 
-def _split(layout: CacheLayout, settings: EngineSettings) -> PoolLayout:
+def _split(
+    layout: CacheLayout, settings: EngineSettings, constant: float, slots: StateSlots | None
+) -> PoolLayout:
     """SGLang: the pool is split once, `window_tokens_ratio` tokens of windowed layers for each token of full ones."""
     ratio = settings.window_tokens_ratio
     each, window = 0.0, 0.0
@@ -117,7 +136,7 @@ def _split(layout: CacheLayout, settings: EngineSettings) -> PoolLayout:
         window = max(window, (group.window or 0) * group.stride)
     block = float(settings.block_size)
     groups = (PoolGroup(block, each * block),)
-    return PoolLayout(groups, layout.constant_bytes, window_ratio=ratio, window_tokens=window)
+    return PoolLayout(groups, constant, window_ratio=ratio, window_tokens=window, slots=slots)
 
 
 def _paged(
@@ -169,7 +188,7 @@ def _paged(
 
 
 def sequence_bytes(pool: PoolLayout, tokens: Quantity) -> Quantity:
-    """Bytes of the pool that one sequence of `tokens` tokens holds, rounded up as the engine does."""
+    """Bytes of the pool that one sequence of `tokens` tokens holds, rounded up as the engine does; slots apart."""
     if pool.window_ratio:
         # Either part of the split pool may run out first.
         tokens = maximum(tokens, minimum(tokens, pool.window_tokens) / pool.window_ratio)
@@ -180,6 +199,19 @@ def sequence_bytes(pool: PoolLayout, tokens: Quantity) -> Quantity:
             blocks = minimum(blocks, group.most_blocks)
         total = total + blocks * group.block_bytes
     return total
+
+
+def sequences_bytes(pool: PoolLayout, sequences: Quantity, tokens: Quantity) -> Quantity:
+    """The smallest pool that holds so many sequences of `tokens` tokens, state that is set apart included."""
+    cache = sequences * sequence_bytes(pool, tokens)
+    return cache if pool.slots is None else pool_for(pool.slots, sequences, cache)
+
+
+def sequence_room(pool: PoolLayout, pool_bytes: Quantity, sequences: Quantity) -> Quantity:
+    """What of the pool each of so many equal sequences may hold (bytes); below 0 where they can't all be held."""
+    if pool.slots is None:
+        return pool_bytes / sequences
+    return room_of_each(pool.slots, pool_bytes, sequences)
 
 
 def longest_sequence(pool: PoolLayout, room_bytes: Quantity) -> Quantity:
@@ -219,9 +251,15 @@ def held_sequences(pool: PoolLayout, pool_bytes: Quantity, tokens: Quantity) -> 
     """Sequences of `tokens` tokens that the pool holds at once (not rounded); MAX_CONCURRENCY at most."""
     if pool.empty:
         return 0.0 * pool_bytes + MAX_CONCURRENCY
-    if pool.page_bytes:
+    most: Quantity = float(MAX_CONCURRENCY)
+    if pool.slots is not None:
+        most = minimum(sequences_with_state(pool.slots, pool_bytes), most)
+        if not pool.groups:
+            return most
+        pool_bytes = cache_part_bytes(pool.slots, pool_bytes)
+    elif pool.page_bytes:
         pool_bytes = pool_bytes // pool.page_bytes * pool.page_bytes
-    return minimum(pool_bytes / sequence_bytes(pool, tokens), float(MAX_CONCURRENCY))
+    return minimum(pool_bytes / sequence_bytes(pool, tokens), most)
 
 
 def kv_pool_tokens(pool: PoolLayout, pool_bytes: Quantity, tokens: Quantity) -> Quantity:
@@ -239,6 +277,8 @@ def engine_printed_tokens(
     """
     if not pool.groups:
         return 0.0 * pool_bytes
+    if pool.slots is not None:
+        pool_bytes = cache_part_bytes(pool.slots, pool_bytes)
     block = min(group.block_tokens for group in pool.groups)
     whole = pool.page_bytes or sum(group.block_bytes for group in pool.groups)
     blocks = pool_bytes // whole

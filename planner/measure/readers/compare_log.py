@@ -23,6 +23,7 @@ COMPARED: tuple[FigureName, ...] = (
     "activation_bytes_per_gpu",
     "overhead_bytes_per_gpu",
     "graphs_bytes_per_gpu",
+    "state_bytes",
     "kv_pool_bytes_per_gpu",
     "cache_bytes",
     "engine_printed_kv_tokens",
@@ -130,6 +131,8 @@ def compare_log(reading: LogReading, given: Mapping[str, Any] | None = None) -> 
         if printed is None:
             continue
         value, step = printed.value, printed.step
+        if name == "state_bytes" and evaluation.memory.state_pool_bytes_per_gpu is None:
+            continue  # part of the pool that is compared as a whole
         if name in ("kv_pool_bytes_per_gpu", "cache_bytes"):
             state = reading.figure("state_bytes")
             value += state.value if state is not None else 0.0
@@ -159,6 +162,8 @@ def _predicted(name: FigureName, evaluation: Evaluation) -> Estimate | None:
         return Estimate(
             tokens.low / longest, tokens.mid / longest, tokens.high / longest, "count", tokens.basis
         )
+    if name == "state_bytes":
+        return memory.state_pool_bytes_per_gpu
     found: Estimate | None = getattr(memory, name)
     if name == "graphs_bytes_per_gpu" and found is not None and float(found.high) == 0.0:
         return None  # inside another part by this engine's policy

@@ -37,6 +37,13 @@ DEGREES = {"tp_size": "tp", "pp_size": "pp", "ep_size": "ep"}
 CACHES = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bf16": "bf16", "auto": "auto"}
 # Methods that leave no doubt about the format.
 ON_LOADING = {"fp8": "fp8", "awq": "awq-int4", "awq_marlin": "awq-int4"}
+# What divides a hybrid's memory between recurrent state and cache, with the values that the planner counts with.
+STATE_SETTINGS = {
+    "max_mamba_cache_size": ("None",),
+    "mamba_full_memory_ratio": ("0.9",),
+    "mamba_ssm_dtype": ("None", "float32"),
+    "disable_radix_cache": ("False",),
+}
 MAMBA_PARTS = (
     "conv_state size: ",
     "ssm_state size: ",
@@ -112,6 +119,10 @@ def _arguments(parts: LogParts, arguments: str) -> None:
     parts.state("max_num_batched_tokens", whole_setting(arguments, "chunked_prefill_size"))
     parts.state("block_size", whole_setting(arguments, "page_size"))
     parts.state("dtype", dtype_of(setting_in(arguments, "dtype")))
+    for key, usual in STATE_SETTINGS.items():
+        given = setting_in(arguments, key)
+        if given is not None and given not in usual:
+            parts.note("log_state_settings", setting=key, given=given)
     cache = setting_in(arguments, "kv_cache_dtype")
     parts.state("kv", CACHES.get(cache or "", cache))
     method = setting_in(arguments, "quantization")

@@ -108,9 +108,23 @@ def test_sglang() -> None:
 
 def test_sglang_s_state_counts_in_the_pool() -> None:
     reading = read_log(log("sglang-hybrid-tp2.log"))
-    assert printed(reading)["state_bytes"] == pytest.approx(3.43 * GIB)
+    assert printed(reading)["state_bytes"] == pytest.approx(11.64 * GIB)
     rows = {row.quantity: row for row in compare_log(reading, H100).rows}
-    assert rows["kv_pool_bytes_per_gpu"].printed == pytest.approx((20.62 + 3.43) * GIB)
+    pool = rows["kv_pool_bytes_per_gpu"]
+    assert pool.printed == pytest.approx((12.92 + 11.64) * GIB)
+    # The log's division by 0.9, whatever the card left: both parts are off by as much as the whole.
+    state, tokens = rows["state_bytes"], rows["engine_printed_kv_tokens"]
+    for part in (state, tokens):
+        assert part.error_fraction == pytest.approx(pool.error_fraction, abs=0.005)
+
+
+def test_sglang_s_own_division_of_a_hybrid_s_memory_is_said() -> None:
+    text = log("sglang-hybrid-tp2.log")
+    assert "log_state_settings" not in codes(read_log(text))
+    fixed = read_log(text.replace("max_mamba_cache_size=None", "max_mamba_cache_size=40"))
+    note = next(note for note in fixed.notes if note.code == "log_state_settings")
+    assert note.values == {"setting": "max_mamba_cache_size", "given": "40"}
+    assert "log_state_settings" in codes(read_log(text.replace("=0.9", "=0.3")))
 
 
 def test_llama_cpp() -> None:
