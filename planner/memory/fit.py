@@ -25,6 +25,7 @@ from planner.memory.budget import (
     workload_bytes,
 )
 from planner.memory.pool import pool_layout, sequence_bytes, sequences_bytes
+from planner.memory.state_slots import sequences_with_state, slot_count
 from planner.quantity import Quantity, maximum
 
 # Above this share of what an engine may use, a fit is called tight. The pool of an engine or card that the figures
@@ -202,6 +203,17 @@ def _reason(
     if level == 2 and held < budget.replicas:
         each = float(sequences_bytes(budget.pool, 1.0, tokens))
         return Note("fit_pool_below_one", {"pool_bytes": pool, "sequence_bytes": each})
+    slots = budget.pool.slots
+    if level == 2 and slots is not None:
+        with_state = float(sequences_with_state(slots, pool)) * budget.replicas
+        if with_state < concurrency and held == with_state:
+            values = {
+                "held": held,
+                "concurrency": concurrency,
+                "slots": float(slot_count(slots, pool)) * budget.replicas,
+                "each": slots.per_sequence,
+            }
+            return Note("fit_state_below_workload", values)
     if level == 2:
         return Note("fit_pool_below_workload", {"held": held, "concurrency": concurrency})
     used = float(used_fraction(budget, concurrency, tokens))

@@ -181,6 +181,16 @@ def test_types_of_state_by_version() -> None:
     assert settings_of("sglang", "0.5.9", 79.19).states.stated
 
 
+def test_a_log_of_a_pool_that_has_no_room() -> None:
+    """0.5.17: −7.96 GiB are left by a small fraction, and 146.81 MiB are a slot: "max_mamba_cache_size=-28"."""
+    slots = pool_of(HYBRIDS["gated"], "0.5.17")[0].slots
+    assert slots is not None
+    assert slots.slot_bytes / MIB == pytest.approx(146.81, abs=0.005)
+    left = -7.96 * GIB
+    assert slots.state_fraction * left // slots.slot_bytes - slots.spare == -28
+    assert (slot_count(slots, left), cache_part_bytes(slots, left)) == (0, 0)
+
+
 def test_without_prefix_caching_the_most_sequences_are_the_slots() -> None:
     stated, _ = pool_of(HYBRIDS["next"], "0.5.3", tp=4, max_num_seqs=64)
     unstated, _ = pool_of(HYBRIDS["next"], "0.5.3", tp=4)
@@ -288,6 +298,16 @@ def test_the_verdict_the_number_held_and_the_longest_context_agree(version: str)
             holds = max_concurrency(budget, tokens) >= users
             assert (fit_level(budget, users, tokens) < 2) == holds, (users, tokens)
             assert (max_context(budget, users, 262_144.0) >= tokens) == holds, (users, tokens)
+
+
+def test_what_runs_out_first_is_said() -> None:
+    short = evaluate(scenario(HYBRIDS["next"], "0.5.5", tp=4, concurrency=300)).memory
+    assert short.reason.code == "fit_state_below_workload"
+    held, slots = short.reason.values["held"], short.reason.values["slots"]
+    assert (short.reason.values["each"], held) == (3, float(short.max_concurrency.mid))
+    assert held == float(str(slots)) // 3
+    told = scenario(HYBRIDS["next"], "0.5.5", tp=4, concurrency=200, input_tokens=60_000)
+    assert evaluate(told).memory.reason.code == "fit_pool_below_workload"
 
 
 def test_too_little_for_the_slots_does_not_start() -> None:
