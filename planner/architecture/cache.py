@@ -77,7 +77,7 @@ def cache_layout(
         tp: tensor-parallel ranks; a stream is shared by at most its own `shards` ranks, then replicated.
         first_layer, last_layer: a pipeline stage, as half-open range of layers.
         ignore_windows: every layer keeps the full context (engines without a windowed cache).
-        states: the engine's storage type for recurrent state.
+        states: how the engine keeps recurrent state.
 
     Returns:
         Groups of layers with equal growth, ordered with unbounded ones first.
@@ -98,7 +98,7 @@ def cache_layout(
             for tensor in mixer.states:
                 dtype = state_dtype(architecture, mixer, tensor, states)
                 each = DTYPE_BYTES[dtype] if dtype else compute_bytes
-                size = count * tensor.elements * each / min(tp, tensor.shards)
+                size = count * kept_elements(mixer, tensor, states) * each / min(tp, tensor.shards)
                 if tensor.recurrent:
                     state += size
                 else:
@@ -116,14 +116,20 @@ def cache_layout(
 def state_dtype(
     architecture: Architecture, mixer: Mixer, tensor: StateTensor, states: StateRule
 ) -> str | None:
-    """The type in which an engine keeps a state; None for the compute dtype.
-
-    An engine's rule is for the recurrent part of a recurrence: convolution state is in the compute dtype.
-    """
-    if tensor.dtype is None or not isinstance(mixer, Recurrence):
+    """The type in which an engine keeps a state; None for the compute dtype."""
+    if not isinstance(mixer, Recurrence):
         return tensor.dtype
+    if tensor.dtype is None:
+        return None if states.inputs == COMPUTE else states.inputs
     kept = states.of(mixer.name, architecture.model_type, architecture.state_dtype)
     return None if kept == COMPUTE else kept or tensor.dtype
+
+
+def kept_elements(mixer: Mixer, tensor: StateTensor, states: StateRule) -> int:
+    """Elements of a state as an engine keeps it: of a convolution's inputs all k, or the k − 1 that are needed."""
+    if tensor.taps > 1 and isinstance(mixer, Recurrence) and mixer.name in states.all_inputs:
+        return tensor.elements // (tensor.taps - 1) * tensor.taps
+    return tensor.elements
 
 
 def states_kept_otherwise(architecture: Architecture, states: StateRule) -> str | None:
@@ -134,6 +140,8 @@ def states_kept_otherwise(architecture: Architecture, states: StateRule) -> str 
     for kind in architecture.layer_kinds:
         for mixer in kind.mixers:
             for tensor in mixer.states:
+                if tensor.dtype is None:
+                    continue
                 kept = state_dtype(architecture, mixer, tensor, states)
                 if kept != tensor.dtype:
                     return kept or COMPUTE

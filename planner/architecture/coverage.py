@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from planner.architecture.cache import DTYPE_BYTES
+from planner.architecture.cache import DTYPE_BYTES, kept_elements
 from planner.architecture.mixers import CacheStream, CrossAttention, LatentAttention
 from planner.architecture.resolve import architecture_from_config
 from planner.architecture.spec import Architecture, LayerKind, Shape, Weight
 from planner.architecture.totals import head_flops_per_token, linear_flops, parameters
+from planner.catalog.engine_profiles import engine
 from planner.errors import PlannerError
 
 TASKS = {"causal": "causal language models", "image": "image and text"}
@@ -122,7 +123,6 @@ class Held:
 
     Attributes:
         indexer, recurrent, convolution: bytes per element over ours.
-        taps: a convolution of k taps keeps k inputs; else the k − 1 that are needed.
         together: recurrent and convolution state can't be told apart.
         only_cache: constant state isn't in the cache: kept elsewhere, or only once it's needed.
     """
@@ -130,7 +130,6 @@ class Held:
     indexer: float = 1.0
     recurrent: float = 1.0
     convolution: float = 1.0
-    taps: bool = True
     together: bool = False
     only_cache: bool = False
 
@@ -144,7 +143,7 @@ HELD = {
     "recurrent_gemma": Held(only_cache=True),
     "rwkv": Held(together=True),
     "xlstm": Held(recurrent=0.5),
-    "zaya": Held(taps=False, together=True),
+    "zaya": Held(together=True),
 }
 PLAIN = Held()
 CACHE_OTHERWISE = {
@@ -175,10 +174,10 @@ def compare_cache(architecture: Architecture, figures: Figures, model_type: str)
 def held_bytes(architecture: Architecture, tokens: int, how: Held = PLAIN) -> tuple[int, int, int]:
     """Bytes that transformers holds for one sequence after a prefill: keys and values, recurrent, convolution state.
 
-    As `planner.architecture.cache`, in bfloat16, except that in transformers a sliding layer keeps one token less than
-    its window (the next one completes it), an indexer's keys are in the compute dtype, and a convolution of k taps
-    keeps k inputs where k − 1 are needed.
+    As `planner.architecture.cache` has it for transformers, in bfloat16, except that a sliding layer keeps one token
+    less than its window (the next one completes it), and an indexer's keys are in the compute dtype.
     """
+    states = engine("transformers").ranges[-1].states
     kv = recurrent = convolution = 0.0
     for index in architecture.layer_order:
         kind = architecture.layer_kinds[index]
@@ -192,8 +191,8 @@ def held_bytes(architecture: Architecture, tokens: int, how: Held = PLAIN) -> tu
                 elif state.dtype is not None:
                     recurrent += state.elements * DTYPE_BYTES[state.dtype] * how.recurrent
                 else:
-                    kept = _taps_kept(kind) if how.taps else 1.0
-                    convolution += state.elements * ELEMENT_BYTES * kept * how.convolution
+                    kept = kept_elements(mixer, state, states)
+                    convolution += kept * ELEMENT_BYTES * how.convolution
     return round(kv), round(recurrent), round(convolution)
 
 
@@ -203,12 +202,6 @@ def _stream_bytes(stream: CacheStream, tokens: int, how: Held) -> float:
         positions = min(positions, stream.window - 1)
     each = ELEMENT_BYTES * (how.indexer if stream.dtype else 1.0)
     return positions * (stream.key_elements + stream.value_elements) * each
-
-
-def _taps_kept(kind: LayerKind) -> float:
-    """k / (k − 1) of the layer's causal convolution."""
-    taps = [weight.columns for weight in _convolutions(kind)]
-    return taps[0] / (taps[0] - 1) if taps and taps[0] > 1 else 1.0
 
 
 def _convolutions(kind: LayerKind) -> Iterator[Weight]:

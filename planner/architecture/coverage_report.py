@@ -53,8 +53,7 @@ them anew.
 - Parameters: elements of all parameters, towers included, buffers apart.
 - Cache: bytes of keys and values, of recurrent and of convolution state that a prefill of 16, 128 and 4,096 tokens and
   of one token less, as many and one more than the window leaves behind, in bfloat16. Put right: a sliding layer of
-  transformers keeps one token less than its window, an indexer's keys are in the compute dtype, and a convolution of k
-  taps keeps k inputs where k − 1 are needed.
+  transformers keeps one token less than its window, and an indexer's keys are in the compute dtype.
 - FLOP: of a forward pass over 128 and 256 tokens, as PyTorch's counter sees it: every token attends to all, an
   indexer's sum over its heads counts, convolutions may compute what lies before the text.
 
@@ -158,7 +157,6 @@ _MEANINGS: tuple[tuple[str, Callable[[Held], bool]], ...] = (
     ("an indexer's keys are in FP32", lambda how: how.indexer != 1.0),
     ("recurrent state is in the compute dtype", lambda how: how.recurrent != 1.0),
     ("convolution state is in FP32", lambda how: how.convolution != 1.0),
-    ("a convolution keeps k − 1 inputs", lambda how: not how.taps),
     ("recurrent and convolution state count together", lambda how: how.together),
     (
         "constant state isn't in the cache: kept elsewhere, or only once it's needed",

@@ -58,12 +58,14 @@ class StateTensor:
         dtype: storage type where it's fixed ("float32"), else None for the compute dtype.
         shards: most ranks that can share it.
         recurrent: rewritten each step; a cross-attention cache is only read.
+        taps: k of the causal convolution whose k − 1 last inputs it is, else 0.
     """
 
     elements: int
     dtype: str | None = None
     shards: int = 1
     recurrent: bool = True
+    taps: int = 0
 
 
 @dataclass(frozen=True, slots=True)

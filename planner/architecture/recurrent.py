@@ -3,9 +3,9 @@
 Every function returns `(weights, Recurrence)` of one layer's mixer.
 
 State. The recurrent part is kept in float32 by the published code and stated here so; an engine that stores it in
-the compute dtype overrides it (`states` of `cache_layout`). A causal convolution of k taps needs the k − 1 inputs
-before the current one: that is what engines keep and what is counted here. transformers keeps k: one more column per
-channel, a few percent of a state at most, but a third of it where the convolution is all there is (LFM2).
+another type overrides it (`states` of `cache_layout`). A causal convolution of k taps needs the k − 1 inputs before the
+current one: that is counted here, in the compute dtype, and what most engines keep. transformers keeps k, a column more
+per channel: a few percent of a state at most, but a third of it where the convolution is all there is (LFM2).
 
 Work. `recurrent_flops` counts the recurrence as written, one token at a time, with 1 FLOP for each multiplication and
 addition of a state element: decay 1, outer product 1, addition 1, read-out 2. Chunked prefill kernels do more of it per
@@ -97,8 +97,8 @@ def mamba2(
     past = sizes.kernel - 1
     states = (
         StateTensor(inner * sizes.state, FLOAT32, sizes.heads),
-        StateTensor(inner * past, shards=sizes.heads),
-        StateTensor(shared * past, shards=sizes.groups),
+        StateTensor(inner * past, shards=sizes.heads, taps=sizes.kernel),
+        StateTensor(shared * past, shards=sizes.groups, taps=sizes.kernel),
     )
     # Beside the state: the time step scales the input, and the read-out starts from a scaled copy of it.
     flops = _STATE_FLOPS * inner * sizes.state + 2.0 * inner
@@ -162,7 +162,7 @@ def mamba(
         weights += (*norm("time_step_norm", rank), *norm("state_norm", state, copies=2))
     states = (
         StateTensor(inner * state, FLOAT32, inner),
-        StateTensor(inner * (kernel - 1), shards=inner),
+        StateTensor(inner * (kernel - 1), shards=inner, taps=kernel),
     )
     # The decay of each element is made on the way: a product and an exponential.
     flops = (_STATE_FLOPS + 2.0) * inner * state + 2.0 * inner
@@ -190,8 +190,8 @@ def gated_delta(
     )
     states = (
         StateTensor(value_heads * key_dim * value_dim, FLOAT32, value_heads),
-        StateTensor(2 * keys * (kernel - 1), shards=key_heads),
-        StateTensor(values * (kernel - 1), shards=value_heads),
+        StateTensor(2 * keys * (kernel - 1), shards=key_heads, taps=kernel),
+        StateTensor(values * (kernel - 1), shards=value_heads, taps=kernel),
     )
     flops = _DELTA_FLOPS * value_heads * key_dim * value_dim + 2.0 * values
     return weights, Recurrence("gated_delta", states, flops)
@@ -230,7 +230,7 @@ def kimi_delta(
     )
     states = (
         StateTensor(inner * head_dim, FLOAT32, heads),
-        StateTensor(3 * inner * (kernel - 1), shards=heads),
+        StateTensor(3 * inner * (kernel - 1), shards=heads, taps=kernel),
     )
     flops = _DELTA_FLOPS * inner * head_dim + 2.0 * inner
     return weights, Recurrence("kimi_delta", states, flops)
@@ -247,7 +247,7 @@ def short_convolution(hidden: int, kernel: int, *, bias: bool = False) -> Mixed:
         *convolution("convolution", _PART, hidden, kernel, bias=bias),
         *linear("output", _PART, hidden, hidden, bias=bias, row_parallel=True),
     )
-    states = (StateTensor(hidden * (kernel - 1), shards=hidden),)
+    states = (StateTensor(hidden * (kernel - 1), shards=hidden, taps=kernel),)
     return weights, Recurrence("short_convolution", states, 2.0 * hidden)
 
 
@@ -312,7 +312,7 @@ def gated_linear_recurrence(hidden: int, width: int, blocks: int, kernel: int) -
     )
     states = (
         StateTensor(width, FLOAT32, blocks),
-        StateTensor(width * (kernel - 1), shards=blocks),
+        StateTensor(width * (kernel - 1), shards=blocks, taps=kernel),
     )
     # Make the decay (a product and an exponential), gate the input, scale it by the square root of one minus the
     # squared decay, decay the state, add.

@@ -45,17 +45,21 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class StateRule:
-    """In which type an engine keeps recurrent state (not convolution state, which is in the compute dtype).
+    """How an engine keeps recurrent state, and the last inputs that convolutions and token shifts need.
 
     Attributes:
         dtype: "float32", COMPUTE for the compute dtype, or None: as the model's own code has it.
         stated: a type that the configuration states comes first.
         float32: recurrences, and model types, whose state is kept in float32 whatever `dtype` is.
+        inputs: type of the last inputs, as `dtype`; None: the compute dtype.
+        all_inputs: recurrences whose convolution of k taps keeps k inputs; others keep the k − 1 that are needed.
     """
 
     dtype: str | None = None
     stated: bool = False
     float32: frozenset[str] = frozenset()
+    inputs: str | None = None
+    all_inputs: frozenset[str] = frozenset()
 
     def of(self, recurrence: str, model_type: str, stated: str | None) -> str | None:
         """The type of one recurrence's state, as `dtype`.
@@ -269,10 +273,14 @@ def _flags(data: dict[str, Any], entry: dict[str, Any], file: str) -> dict[str, 
 def _state_rule(data: dict[str, Any], entry: dict[str, Any], file: str) -> StateRule:
     if entry.get("source") not in read_sources(data, file):
         raise BadProfile("profile_figure_without_source", file=file, key="recurrent_state")
-    if entry["dtype"] not in (COMPUTE, "float32"):
+    if any(entry.get(key) not in (None, COMPUTE, "float32") for key in ("dtype", "inputs")):
         raise BadProfile("profile_bad_engine", file=file)
     return StateRule(
-        entry["dtype"], entry.get("stated", False), frozenset(entry.get("float32", ()))
+        entry.get("dtype"),
+        entry.get("stated", False),
+        frozenset(entry.get("float32", ())),
+        entry.get("inputs"),
+        frozenset(entry.get("all_inputs", ())),
     )
 
 

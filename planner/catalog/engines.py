@@ -82,7 +82,7 @@ class EngineSettings:
         batched_tokens_follow_context: a prompt is profiled whole, so that a step is as long as the context.
         logits_for_all_tokens: prefill computes logits of every prompt token.
         flash_attention: attention needs no score matrix.
-        states: in which type recurrent state is kept; state_pool: what is set apart for it.
+        states: how recurrent state and the inputs of convolutions are kept; state_pool: what is set apart for it.
         fragmentation_fraction: of activations and cache lost to the allocator.
         window_tokens_ratio: tokens of windowed layers for each token of full layers in a pool split once; 0: not split.
         activation_factors: activations over 2 · tokens · hidden size, for tp 1, 2 and 4 or more; empty: not used.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from planner.architecture.cache import CacheLayout, cache_bytes, cache_layout
 from planner.architecture.mixers import Attention, Composite, Recurrence
 from planner.architecture.resolve import architecture_from_config, architecture_of
-from planner.architecture.spec import Architecture, LayerKind, Part, Shape
+from planner.architecture.spec import Architecture, LayerKind, Part
 from planner.architecture.totals import (
     active_parameters,
     layer_linear_flops_per_token,
@@ -24,11 +24,13 @@ from planner.architecture.totals import (
     score_flops,
 )
 from planner.catalog.accelerators import accelerator
-from planner.catalog.engine_profiles import COMPUTE, StateRule
+from planner.catalog.engine_profiles import COMPUTE, StateRule, engine
 from planner.catalog.engines import engine_settings
 from planner.catalog.models import model_ids, model_profile
+from planner.deployment import resolve
 from planner.errors import InvalidConfig
 from planner.quantity import KIB, MIB
+from planner.scenario import Scenario
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "models_other.json").read_text())
 VARIANTS: dict[str, dict[str, Any]] = GOLDEN["hybrid_variants"]
@@ -56,19 +58,10 @@ FAMILIES = (
 
 
 def elements(architecture: Architecture) -> CacheLayout:
-    """The cache with one byte for each element of key, value and convolution state, four for each recurrent one."""
-    return cache_layout(architecture, 1.0, 1.0, 1.0)
-
-
-def taps(architecture: Architecture) -> int:
-    """Taps of the model's causal convolutions, all alike; 1 where it has none."""
-    found = {
-        weight.columns
-        for kind in architecture.layer_kinds
-        for weight in kind.weights
-        if weight.shape is Shape.CONVOLUTION and weight.name.endswith("convolution")
-    }
-    return found.pop() if len(found) == 1 else 1
+    """transformers' cache, one byte an element of key, value and convolution state, four of each recurrent one."""
+    return cache_layout(
+        architecture, 1.0, 1.0, 1.0, states=engine("transformers").ranges[-1].states
+    )
 
 
 def recurrences(architecture: Architecture) -> list[Recurrence]:
@@ -96,9 +89,7 @@ def test_small_configurations_have_the_cache_and_state_that_transformers_keeps(k
     layout = elements(architecture)
     for tokens, kept in VARIANTS[key]["cache"].items():
         assert cache_bytes(layout, float(tokens)) - layout.constant_bytes == kept["kv"]
-        # transformers keeps one input more than the convolution needs.
-        past = kept["convolution"] * (taps(architecture) - 1) / taps(architecture)
-        assert layout.state_bytes == 4 * kept["recurrent"] + past
+        assert layout.state_bytes == 4 * kept["recurrent"] + kept["convolution"]
 
 
 @pytest.mark.parametrize("key", sorted(key for key in VARIANTS if "recurrent_gemma" in key))
@@ -124,8 +115,7 @@ def test_models_have_the_cache_and_state_that_transformers_keeps(model: str) -> 
     layout = elements(architecture)
     for tokens, kept in WHOLE[model]["tokens"].items():
         assert cache_bytes(layout, float(tokens)) - layout.constant_bytes == kept["kv"]
-        past = kept["convolution"] * (taps(architecture) - 1) / taps(architecture)
-        assert layout.state_bytes == 4 * kept["recurrent"] + past
+        assert layout.state_bytes == 4 * kept["recurrent"] + kept["convolution"]
     dtypes = {
         state.dtype
         for mixer in recurrences(architecture)
@@ -202,8 +192,46 @@ def test_qwen3_next_caches_24_kib_a_token_and_a_constant_state() -> None:
     assert layout.state_bytes / MIB == pytest.approx(73.7, abs=0.05)
     halved = cache_layout(architecture, 2.0, 2.0, 2.0, states=StateRule(COMPUTE))
     assert halved.state_bytes / MIB == pytest.approx(37.7, abs=0.05)
-    # transformers: 77.9 MB, with one convolution input more for each of 8,192 channels.
-    assert layout.state_bytes + 36 * 8192 * 2 == 77_856_768
+
+
+@pytest.mark.parametrize(
+    ("engine_id", "mib"), [("transformers", 74.25), ("vllm", 37.6875), ("llama.cpp", 75.375)]
+)
+def test_qwen3_nexts_state_as_each_engine_keeps_it(engine_id: str, mib: float) -> None:
+    """36 layers of 32 heads of 128 × 128, and of 8,192 channels the last three inputs, or four with transformers."""
+    scenario = Scenario.parse(
+        {
+            "model": "Qwen/Qwen3-Next-80B-A3B-Instruct",
+            "gpu": "h200-sxm-141gb",
+            "gpus": 2,
+            "engine": engine_id,
+            "weights": "gguf:Q4_K_M" if engine_id == "llama.cpp" else "native",
+        }
+    )
+    assert resolve(scenario).model_layout.state_bytes == mib * MIB
+
+
+@pytest.mark.parametrize(
+    ("engine_id", "bytes_each"), [("vllm", 4), ("transformers", 6), ("llama.cpp", 8)]
+)
+def test_lfm2_keeps_nothing_but_inputs_of_convolutions(engine_id: str, bytes_each: int) -> None:
+    """Two of three inputs in 16 bits, all three with transformers, two in 32 with llama.cpp: ten layers of 2,048."""
+    scenario = Scenario.parse(
+        {
+            "model": "LiquidAI/LFM2-1.2B",
+            "gpu": "l4",
+            "engine": engine_id,
+            "weights": "gguf:Q4_K_M" if engine_id == "llama.cpp" else "native",
+        }
+    )
+    assert resolve(scenario).model_layout.state_bytes == 10 * 2048 * bytes_each
+
+
+def test_qwen35_9b_is_what_llama_cpp_prints() -> None:
+    """llama-cpp-python issue 78: R (f32) 2.25 MiB and S (f32) 48 MiB for one sequence."""
+    states = engine("llama.cpp").ranges[-1].states
+    model = architecture_of("Qwen/Qwen3.5-9B")
+    assert cache_layout(model, 2.0, 2.0, 2.0, states=states).state_bytes == 50.25 * MIB
 
 
 def test_nemotron_3_super_carries_a_million_elements_a_layer() -> None:
@@ -380,4 +408,6 @@ def test_recurrent_state_is_kept_in_the_engines_type(
     ]
     recurrent = sum(tensor.elements * count for tensor, count in tensors if tensor.dtype)
     past = sum(tensor.elements * count for tensor, count in tensors if not tensor.dtype)
-    assert layout.state_bytes == each * recurrent + 2 * past
+    # Of four taps three inputs in 16 bits; transformers keeps all four, llama.cpp three in 32 bits.
+    inputs = {"transformers": 2 * past * 4 / 3, "llama.cpp": 4 * past}.get(engine, 2 * past)
+    assert layout.state_bytes == each * recurrent + inputs

@@ -80,7 +80,7 @@ def inkling(keys: Keys) -> Architecture:
                 *convolution("mlp_convolution", Part.FEED_FORWARD, hidden, kernel),
                 *norm("norm", hidden, copies=2),
             )
-            past = StateTensor((2 * kv * size + 2 * hidden) * (kernel - 1))
+            past = StateTensor((2 * kv * size + 2 * hidden) * (kernel - 1), taps=kernel)
             mixers = (
                 Attention(heads, kv, size, size, window if sliding else None),
                 Recurrence("short_convolution", (past,), 0.0),
