@@ -43,6 +43,21 @@ SCENARIOS = {
         engine="sglang",
         concurrency=300,
     ),
+    "slots of state": Scenario(
+        model="Qwen/Qwen3-Next-80B-A3B-Instruct",
+        gpu="h100",
+        engine="sglang",
+        concurrency=120,
+        input_tokens=3000,
+    ),
+    "fixed slots": Scenario(
+        model="Qwen/Qwen3-Next-80B-A3B-Instruct",
+        gpu="h100",
+        engine="sglang",
+        engine_version="0.5.3",
+        max_num_seqs=100,
+        concurrency=90,
+    ),
     "heads of their own": Scenario(model="tiiuae/falcon-7b", gpu="t4", input_tokens=1500),
     "degrees": Scenario(
         model="deepseek-ai/DeepSeek-V3", gpu="h200", tp=1, dp=8, ep=8, concurrency=64

@@ -18,7 +18,7 @@ from planner.memory.budget import (
     max_context,
     pool_tokens,
 )
-from planner.memory.fit import Verdict, fit_level
+from planner.memory.fit import VERDICTS, Verdict, fit_level
 from planner.memory.pool import (
     PoolLayout,
     engine_printed_tokens,
@@ -40,6 +40,7 @@ from planner.memory.state_slots import (
 from planner.memory_limits import budget_at, budget_of
 from planner.quantity import GIB, MIB
 from planner.scenario import Scenario
+from planner.sweeps import fit_map
 from tests.memory.budgets import settings_of
 
 HYBRIDS = {
@@ -298,6 +299,21 @@ def test_the_verdict_the_number_held_and_the_longest_context_agree(version: str)
             holds = max_concurrency(budget, tokens) >= users
             assert (fit_level(budget, users, tokens) < 2) == holds, (users, tokens)
             assert (max_context(budget, users, 262_144.0) >= tokens) == holds, (users, tokens)
+
+
+@pytest.mark.parametrize("version", ["0.5.3", "0.5.5", "0.5.18"])
+def test_the_map_has_the_verdicts_of_single_answers(version: str) -> None:
+    told = scenario(HYBRIDS["next"], version, tp=4)
+    contexts, users = (
+        np.array([2000.0, 60_000.0]),
+        np.array([1.0, 20.0, 142.0, 236.0, 237.0, 513.0]),
+    )
+    found = fit_map(told, contexts, users)
+    for column, context in enumerate(contexts.tolist()):
+        for row, count in enumerate(users.tolist()):
+            one = told.replace(input_tokens=int(context) - 256, concurrency=int(count))
+            verdict = VERDICTS[int(found.verdict[row, column])]
+            assert evaluate(one).memory.verdict == verdict, (context, count)
 
 
 def test_what_runs_out_first_is_said() -> None:
