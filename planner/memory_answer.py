@@ -19,7 +19,7 @@ from planner.memory.budget import (
 )
 from planner.memory.fit import Fit, Verdict, fit, remedies
 from planner.memory.parts import WEIGHTS_BAND, Component
-from planner.memory.pool import pool_layout, sequence_bytes
+from planner.memory.pool import pool_layout, sequences_bytes
 from planner.memory_limits import GROWING, budget_of, held_estimate, longest_context
 from planner.quantity import GIB, Basis, Estimate, worst
 from planner.scenario import Scenario
@@ -64,7 +64,7 @@ def host_bytes(
     pool = pool_layout(deployment.architecture, layout, budget.settings)
     context = scenario.max_model_len or scenario.input_tokens + scenario.output_tokens
     sequences = requested_sequences(float(scenario.concurrency), budget.replicas)
-    return host.total_bytes, float(sequences * sequence_bytes(pool, float(context)))
+    return host.total_bytes, float(sequences_bytes(pool, sequences, float(context)))
 
 
 def memory_answer(

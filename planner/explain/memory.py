@@ -286,19 +286,29 @@ def _held(context: Context) -> Explanation:
     memory, slots = context.evaluation.memory, context.budget.pool.slots
     each = float(memory.kv_bytes_per_sequence.mid + memory.state_bytes_per_sequence.mid)
     pool = float(context.budget.kv_pool_bytes)
+    formula = "⌊ pool / (KV + s) ⌋" if slots is None else "min( ⌊ S_s / k ⌋ , ⌊ pool_KV / KV ⌋ )"
+    if context.budget.pool.least_states:
+        formula = "max u :  u · KV + max(u, n) · s ≤ pool"
     return explanation_of(
         "max_concurrency",
-        "⌊ pool / (KV + s) ⌋" if slots is None else "min( ⌊ S_s / k ⌋ , ⌊ pool_KV / KV ⌋ )",
+        formula,
         "{pool:gib} → {held:count}",
         [
             Term("pool", "figure.kv_pool_bytes_per_gpu", pool, "gib"),
             *(() if slots is None else _slot_terms(slots, pool)),
+            *_allocated_states(context),
             Term("KV + s", "term.one_request", each, "bytes"),
         ],
         engine_sources(context.deployment),
         pool=pool,
         held=float(memory.max_concurrency.mid),
     )
+
+
+def _allocated_states(context: Context) -> tuple[Term, ...]:
+    """Sequences whose state is allocated at start, whether they come or not."""
+    least = context.budget.pool.least_states
+    return (Term("n", "term.max_num_seqs", least, "count"),) if least else ()
 
 
 def _longest(context: Context) -> Explanation:
@@ -309,6 +319,8 @@ def _longest(context: Context) -> Explanation:
     whole = f"u · ({_cache_formula(layout)} + s) ≤ pool"
     if slots is not None:
         whole = f"u · ({_cache_formula(layout)}) ≤ pool_KV,  u · k ≤ S_s"
+    elif context.budget.pool.least_states:
+        whole = f"u · ({_cache_formula(layout)}) + max(u, n) · s ≤ pool"
     return explanation_of(
         "max_context_tokens",
         f"max S :  {whole},  S ≤ S_max",
@@ -317,6 +329,7 @@ def _longest(context: Context) -> Explanation:
             Term("u", "term.users", users, "count"),
             Term("pool", "figure.kv_pool_bytes_per_gpu", pool, "gib"),
             *(() if slots is None else _slot_terms(slots, pool)),
+            *_allocated_states(context),
             Term(
                 "S_max",
                 "term.model_limit",

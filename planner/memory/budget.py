@@ -28,7 +28,6 @@ from planner.memory.pool import (
     kv_pool_tokens,
     longest_sequence,
     pool_layout,
-    sequence_bytes,
     sequence_room,
     sequences_bytes,
 )
@@ -180,8 +179,8 @@ def memory_budget(
         activation = activation * factor
         fixed = weights + activation + runtime
         allowed = usable_bytes + 0.0 * fixed
-        reserved = fixed + factor * sequences * sequence_bytes(
-            pool, _slot(settings, length, context)
+        reserved = fixed + factor * sequences_bytes(
+            pool, sequences, _slot(settings, length, context)
         )
     free = (allowed - fixed) / factor
     parts = components(

@@ -158,7 +158,7 @@ def _starts(budget: MemoryBudget, tokens: float, share: float, max_model_len: in
     if budget.fixed_bytes >= budget.allowed_bytes:
         return False
     if policy == "context":
-        return bool(share * sequence_bytes(budget.pool, longest) <= room)
+        return bool(sequences_bytes(budget.pool, share, longest) <= room)
     if policy == "of_total":
         return bool(sequence_bytes(budget.pool, longest) <= room)
     if budget.pool.slots is not None:

@@ -57,6 +57,8 @@ class PoolLayout:
         window_ratio, window_tokens: of a pool split once between full and windowed layers (0: not split): tokens of the
             windowed part for each of the full part, and their window.
         slots: what is set apart for recurrent state; None: state comes out of the same pool.
+        least_states, idle_state_bytes: sequences whose recurrent state is allocated at start, and what it takes of one
+            that hasn't come.
     """
 
     groups: tuple[PoolGroup, ...]
@@ -66,6 +68,8 @@ class PoolLayout:
     window_ratio: float = 0.0
     window_tokens: float = 0.0
     slots: StateSlots | None = None
+    least_states: float = 0.0
+    idle_state_bytes: float = 0.0
 
     @property
     def empty(self) -> bool:
@@ -98,6 +102,10 @@ def pool_layout(
     if settings.window_tokens_ratio and windowed and layout.groups[0].window is None:
         return _split(layout, settings, constant, slots)
     groups = tuple(_plain(group, settings) for group in layout.groups)
+    if settings.policy == "context" and layout.state_bytes:
+        # llama.cpp's slots share the cells of one cache, but each has a state of its own from the start.
+        least = float(settings.max_num_seqs)
+        return PoolLayout(groups, constant, least_states=least, idle_state_bytes=layout.state_bytes)
     return PoolLayout(groups, constant, slots=slots)
 
 
@@ -203,14 +211,19 @@ def sequence_bytes(pool: PoolLayout, tokens: Quantity) -> Quantity:
 
 def sequences_bytes(pool: PoolLayout, sequences: Quantity, tokens: Quantity) -> Quantity:
     """The smallest pool that holds so many sequences of `tokens` tokens, state that is set apart included."""
-    cache = sequences * sequence_bytes(pool, tokens)
+    cache = sequences * sequence_bytes(pool, tokens) + _idle_bytes(pool, sequences)
     return cache if pool.slots is None else pool_for(pool.slots, sequences, cache)
+
+
+def _idle_bytes(pool: PoolLayout, sequences: Quantity) -> Quantity:
+    """State that is allocated for sequences that haven't come."""
+    return maximum(pool.least_states - sequences, 0.0) * pool.idle_state_bytes
 
 
 def sequence_room(pool: PoolLayout, pool_bytes: Quantity, sequences: Quantity) -> Quantity:
     """What of the pool each of so many equal sequences may hold (bytes); below 0 where they can't all be held."""
     if pool.slots is None:
-        return pool_bytes / sequences
+        return (pool_bytes - _idle_bytes(pool, sequences)) / sequences
     return room_of_each(pool.slots, pool_bytes, sequences)
 
 
@@ -259,7 +272,14 @@ def held_sequences(pool: PoolLayout, pool_bytes: Quantity, tokens: Quantity) -> 
         pool_bytes = cache_part_bytes(pool.slots, pool_bytes)
     elif pool.page_bytes:
         pool_bytes = pool_bytes // pool.page_bytes * pool.page_bytes
-    return minimum(pool_bytes / sequence_bytes(pool, tokens), most)
+    each = sequence_bytes(pool, tokens)
+    held = pool_bytes / each
+    if pool.least_states:
+        # Below that number a sequence more takes its tokens only: its state is there already.
+        room = maximum(pool_bytes - pool.least_states * pool.idle_state_bytes, 0.0)
+        fewer = room / (each - pool.idle_state_bytes) if pool.groups else 0.0 * room
+        held = held + (1.0 - _sign(held - pool.least_states)) * (fewer - held)
+    return minimum(held, most)
 
 
 def kv_pool_tokens(pool: PoolLayout, pool_bytes: Quantity, tokens: Quantity) -> Quantity:

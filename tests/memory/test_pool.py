@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,10 +21,11 @@ from planner.memory.pool import (
     longest_sequence,
     pool_layout,
     sequence_bytes,
+    sequence_room,
     sequences_bytes,
     state_layers,
 )
-from planner.quantity import GIB
+from planner.quantity import GIB, MIB
 from planner.scenario import MAX_CONCURRENCY, MAX_TOKENS
 from tests.memory.budgets import dense, layout_of, settings_of
 
@@ -99,6 +101,43 @@ def test_arrays_give_what_numbers_give(
     for index, room in enumerate(rooms.tolist()):
         assert longest[index] == longest_sequence(pool, room)
         assert held[index] == held_sequences(pool, room, float(lengths[index]))
+
+
+@given(st.floats(0.0, 4.0), st.sampled_from([100.0, 5_000.0, 90_000.0]), st.integers(1, 12))
+def test_what_a_pool_of_allocated_states_holds_is_the_most_that_fits(
+    room_gib: float, tokens: float, slots: int
+) -> None:
+    settings, room = replace(LLAMA_CPP, max_num_seqs=slots), room_gib * GIB
+    for name in ("recurrent", "only recurrent"):
+        model = MODELS[name]
+        layout = cache_layout(model, 2.0, 2.0, 2.0, states=settings.states)
+        pool = pool_layout(model, layout, settings)
+        held = float(held_sequences(pool, room, tokens))
+        if held >= 1.0:
+            assert sequences_bytes(pool, held // 1.0, tokens) <= room * (1 + 1e-12)
+        if held < MAX_CONCURRENCY:
+            assert sequences_bytes(pool, held // 1.0 + 1.0, tokens) > room * (1 - 1e-12)
+        users = 3.0
+        longest = float(longest_sequence(pool, sequence_room(pool, room, users)))
+        if 0.0 < longest < MAX_TOKENS:
+            assert sequences_bytes(pool, users, longest) <= room * (1 + 1e-12)
+
+
+def test_llama_cpp_allocates_the_state_of_every_slot_at_start() -> None:
+    """A log of Qwen3.5-9B with four slots: R (f32) 9 MiB and S (f32) 192 MiB, whoever comes."""
+    model = architecture_of("Qwen/Qwen3.5-9B")
+    layout = cache_layout(model, 2.0, 2.0, 2.0, states=LLAMA_CPP.states)
+    pool = pool_layout(model, layout, LLAMA_CPP)
+    cells = 4096 * 32 * 1024
+    assert LLAMA_CPP.max_num_seqs == 4
+    for users in (1.0, 3.0, 4.0):
+        assert sequences_bytes(pool, users, 4096.0) == users * cells + (9 + 192) * MIB
+    assert sequences_bytes(pool, 5.0, 4096.0) == 5 * (cells + 50.25 * MIB)
+    # Builds with one slot, and -np 1.
+    single = settings_of("llama.cpp", "b6000", 79.19)
+    for settings in (single, replace(LLAMA_CPP, max_num_seqs=1)):
+        one = pool_layout(model, layout, settings)
+        assert sequences_bytes(one, 1.0, 4096.0) == cells + 50.25 * MIB
 
 
 def test_a_uniform_pool_is_bytes_over_bytes_per_token() -> None:
