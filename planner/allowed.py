@@ -6,6 +6,7 @@ from planner.architecture.mixers import Attention, LatentAttention
 from planner.architecture.quantization import checkpoint_scheme
 from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator
+from planner.catalog.engine_profiles import parse_version, range_for
 from planner.catalog.engines import EngineProfile, EngineSettings, engine, engine_ids, runs_on
 from planner.catalog.formats import KVFormat, supported, weight_format
 from planner.catalog.hosts import shares_memory
@@ -72,11 +73,13 @@ def resolve_offload(
     chosen: EngineProfile,
     card: Accelerator,
     architecture: Architecture,
+    version: str | None,
     stated: dict[str, float | None],
 ) -> Offload | None:
     """What lies in host memory; None where the engine keeps everything on the GPU, or host and GPU share a memory.
 
     Args:
+        version: the engine's; None: its newest.
         stated: gpu_layers, cpu_expert_layers and what is said of the host, by field of the scenario.
 
     Raises:
@@ -95,10 +98,12 @@ def resolve_offload(
             raise Unsupported("offload_shared_memory", field=field, accelerator=card.name)
         return None
     layers, experts = stated["gpu_layers"], stated["cpu_expert_layers"]
+    rules, _ = range_for(chosen, parse_version(version or chosen.newest))
     return Offload.resolve(
         architecture,
         None if layers is None else int(layers),
         None if experts is None else int(experts),
+        output_first=rules.flags["output_layer_first"],
     )
 
 

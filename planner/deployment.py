@@ -249,7 +249,7 @@ def _resolve(
         dtype_name, architecture.dtype, card, chosen.id, model_type=architecture.model_type
     )
     warnings.extend(dtype_notes)
-    offload = resolve_offload(chosen, card, architecture, dict(beside))
+    offload = resolve_offload(chosen, card, architecture, engine_version, dict(beside))
     stored = weights_by_checkpoint(
         architecture,
         model.checkpoint,

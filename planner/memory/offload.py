@@ -36,21 +36,27 @@ class Offload:
 
     @classmethod
     def resolve(
-        cls, architecture: Architecture, gpu_layers: int | None, cpu_expert_layers: int | None
+        cls,
+        architecture: Architecture,
+        gpu_layers: int | None,
+        cpu_expert_layers: int | None,
+        *,
+        output_first: bool = True,
     ) -> Offload:
         """Layers divided as the engine divides them.
 
         Args:
-            gpu_layers: layers on the GPU, the output layer counted as one and taken first, then the last layers;
-                None: all.
+            gpu_layers: layers on the GPU, the output layer counted as one, the last layers first; None: all.
             cpu_expert_layers: first layers whose routed experts stay in host memory; None: none.
+            output_first: the output layer goes to the GPU before any other, else after all others.
 
         Raises:
             InvalidInput: for more layers than there are, or experts of a model without.
             Unsupported: for a model with an encoder.
 
         References:
-            llama.cpp, llama-model.cpp, load_tensors: i_gpu_start = max(n_layer + 1 − n_gpu_layers, 0);
+            llama.cpp, llama-model.cpp, load_tensors: i_gpu_start = max(n_layer + 1 − n_gpu_layers, 0), before pull
+            request 18148 max(n_layer − n_gpu_layers, 0);
             common/arg.cpp, --n-cpu-moe: tensors ffn_(up|down|gate)_exps of blocks 0 to N − 1.
         """
         layers = architecture.layers
@@ -76,7 +82,10 @@ class Offload:
                     layers=layers,
                 )
         kept = layers + 1 if gpu_layers is None else gpu_layers
-        return cls(min(layers + 1 - kept, layers), kept == 0, cpu_expert_layers or 0)
+        experts = cpu_expert_layers or 0
+        if output_first:
+            return cls(min(layers + 1 - kept, layers), kept == 0, experts)
+        return cls(max(layers - kept, 0), kept <= layers, experts)
 
 
 @dataclass(frozen=True, slots=True)

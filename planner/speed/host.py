@@ -79,13 +79,16 @@ def with_host(
         recurrent_flops=max(whole.recurrent_flops - held.recurrent_flops, 0.0),
         layout=resident_layout,
     )
-    # Experts alone in host memory: there and back for each such layer; whole layers: once.
+    # Experts alone in host memory: there and back for each such layer; whole layers: once; the output layer behind the
+    # GPU's: once more.
     apart = sum(
         1
         for layer in range(host.offload.host_layers, host.offload.expert_layers)
         if architecture.layer_kinds[architecture.layer_order[layer]].experts
     )
     crossings = 2.0 * apart + (1.0 if host.offload.host_layers else 0.0)
+    if host.offload.head_on_host and host.offload.host_layers < architecture.layers:
+        crossings += 1.0
     return replace(whole, host=HostShare(resident, held, crossings))
 
 

@@ -268,6 +268,37 @@ def test_what_lies_on_the_host_is_published_and_explained() -> None:
     assert whole.speed.decode_parts.keys().isdisjoint({"host_weights", "transfer"})
 
 
+def test_which_layer_goes_to_the_gpu_last_is_the_builds_own_rule() -> None:
+    """llama.cpp pull request 18148, December 2025."""
+    counts = (1, 40, 80, 81)
+    older, newer = (
+        [
+            evaluate(scenario(gpu_layers=n, engine_version=build, host_bandwidth_gb_per_s=80))
+            for n in counts
+        ]
+        for build in ("b7400", "b8000")
+    )
+    for n, before, after in zip(counts, older, newer, strict=True):
+        rows = [one.memory.weights_bytes_per_gpu.mid for one in (before, after)]
+        assert before.memory.host_weights_bytes is not None
+        assert after.memory.host_weights_bytes is not None
+        if n == 81:
+            assert rows[0] == rows[1]
+            continue
+        # One layer of 70B in Q4_K_M is smaller than its head of 128,256 rows in Q6_K, 0.86 GB.
+        assert rows[0] < rows[1]
+        moved = rows[1] - rows[0]
+        on_host = before.memory.host_weights_bytes.mid - after.memory.host_weights_bytes.mid
+        assert moved == pytest.approx(on_host)
+        assert 0.2e9 < moved < 0.5e9
+        held = resolve(before.scenario).work.host
+        assert held is not None
+        assert held.held.head_flops > 0.0
+        assert held.crossings == (1.0 if n == 80 else 2.0)
+        assert before.speed.tpot_s is not None
+        assert before.speed.tpot_s.low >= before.speed.tpot_bound_s  # type: ignore[operator]
+
+
 def test_several_gpus_share_the_layers_that_are_left() -> None:
     one = evaluate(scenario(gpu_layers=60, host_bandwidth_gb_per_s=80))
     two = evaluate(scenario(gpu_layers=60, gpus=2, host_bandwidth_gb_per_s=80))

@@ -37,6 +37,18 @@ def test_the_output_layer_goes_to_the_gpu_first_and_then_the_last_layers(
     assert (found.host_layers, found.head_on_host) == (host_layers, head_on_host)
 
 
+@pytest.mark.parametrize(
+    ("gpu_layers", "host_layers", "head_on_host"),
+    [(None, 0, False), (41, 0, False), (40, 0, True), (39, 1, True), (1, 39, True), (0, 40, True)],
+)
+def test_in_older_builds_the_output_layer_goes_to_the_gpu_last(
+    gpu_layers: int | None, host_layers: int, head_on_host: bool
+) -> None:
+    """DeepSeek-R1-Distill-Qwen-14B, -ngl 48 of 49 (llama.cpp issue 11752): all layers, but not the output."""
+    found = Offload.resolve(architecture_of(DENSE), gpu_layers, None, output_first=False)
+    assert (found.host_layers, found.head_on_host) == (host_layers, head_on_host)
+
+
 def test_layers_lie_in_order_and_none_is_lost() -> None:
     parts = list(segments(40, 3, Offload(host_layers=7, expert_layers=20)))
     assert [one.first for one in parts[1:]] == [one.last for one in parts[:-1]]
