@@ -10,7 +10,7 @@ from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator, accelerator, accelerator_ids
 from planner.catalog.formats import weight_format
 from planner.compare.held import Held, smallest_holding
-from planner.compare.placements import model_of, own_gpus
+from planner.compare.placements import has_own_card_fields, model_of, own_gpus
 from planner.errors import InvalidInput, Note, PlannerError, Unsupported
 from planner.memory.fit import Verdict
 from planner.memory.weights import stored_weights
@@ -138,9 +138,9 @@ def _total_bytes(architecture: Architecture, name: str) -> float | None:
 
 
 def _held(scenario: Scenario, ids: tuple[str, ...], counts: tuple[int, ...]) -> list[Held]:
-    if scenario.gpu_memory_gib is None:
+    if not has_own_card_fields(scenario):
         return smallest_holding(scenario, ids, counts)
-    # A memory that is given holds for each accelerator that is named.
+    # A memory or an offload that is given holds for each accelerator that is named.
     return [
         held
         for id_ in ids

@@ -27,6 +27,9 @@ DEPLOYMENT_FIELDS = (
     "gpu_layers", "cpu_expert_layers", "host_memory_gib", "host_bandwidth_gb_per_s",
     "gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens", "block_size",
 )  # fmt: skip
+# Said of the scenario's own card and of the host around it: they hold nowhere else.
+OFFLOAD_FIELDS = ("gpu_layers", "cpu_expert_layers", "host_memory_gib", "host_bandwidth_gb_per_s")
+OWN_CARD_FIELDS = ("gpu_memory_gib", *OFFLOAD_FIELDS)
 # Settings that may differ inside a group: the first as an array, the others say nothing about the arithmetic.
 OF_EACH_CARD = frozenset({"gpu_memory_utilization", "notes", "defaults"})
 
@@ -82,17 +85,23 @@ def placed(scenario: Scenario, accelerator_id: str, gpus: int) -> Scenario:
     """The scenario on another accelerator, with another number of GPUs.
 
     Its parallel degrees hold where they come to that number; elsewhere the engine's own way of dividing does. A usable
-    memory that was given for the scenario's own card says nothing about others, and is dropped there.
+    memory, layers in host memory and a host that were given for the scenario's own card say nothing about others, and
+    are dropped there: another card is asked to hold the whole model.
     """
     described = scenario.device is not None and accelerator_id == own_accelerator(scenario).id
     changes: dict[str, Any] = {"gpu": accelerator_id, "gpus": gpus}
     if gpus != own_gpus(scenario):
         changes |= dict.fromkeys(("tp", "pp", "ep", "dp"))
-    if scenario.gpu_memory_gib is not None and not _own_card(scenario, accelerator_id):
-        changes["gpu_memory_gib"] = None
+    if has_own_card_fields(scenario) and not _own_card(scenario, accelerator_id):
+        changes |= dict.fromkeys(OWN_CARD_FIELDS)
     if not described:
         changes["device"] = None
     return scenario.model_copy(update=changes)
+
+
+def has_own_card_fields(scenario: Scenario) -> bool:
+    """Whether something was said that holds for the scenario's own card only."""
+    return any(getattr(scenario, name) is not None for name in OWN_CARD_FIELDS)
 
 
 def own_accelerator(scenario: Scenario) -> Accelerator:
@@ -133,7 +142,8 @@ def placements(scenario: Scenario, accelerator_ids: tuple[str, ...], gpus: int) 
         canonical_text(scenario.calibration),
         canonical_text(scenario.device),
         own_gpus(scenario),
-        scenario.gpu_memory_gib and (scenario.gpu_memory_gib, scenario.gpu),
+        scenario.gpu_memory_gib,
+        scenario.gpu if has_own_card_fields(scenario) else None,
         *(getattr(scenario, name) for name in DEPLOYMENT_FIELDS),
     )
     return _placements(_Asked(key, scenario), accelerator_ids, gpus)

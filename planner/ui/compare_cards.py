@@ -9,6 +9,7 @@ import streamlit as st
 
 from planner.catalog.prices import Offer
 from planner.compare.differences import differences
+from planner.compare.placements import OWN_CARD_FIELDS
 from planner.compare.table import Row
 from planner.quantity import Estimate
 from planner.ui import state
@@ -29,7 +30,7 @@ from planner.ui.widgets import (
 WORDS = "margin:.2rem 0 0;padding-left:1.1rem;font-size:.9375rem"
 ONE_COLUMN = "grid-template-columns:1fr"
 OFFER_COLUMNS = ("card", "price", "provider", "date", "source", "instance", "gpus", "region")
-TAKEN_OVER = ("gpu", "gpus", "tp", "pp", "ep", "dp", "gpu_memory_gib")
+TAKEN_OVER = ("gpu", "gpus", "tp", "pp", "ep", "dp", *OWN_CARD_FIELDS)
 
 
 def row_name(row: Row) -> str:

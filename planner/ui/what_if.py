@@ -14,6 +14,7 @@ from planner.catalog.accelerators import accelerator
 from planner.catalog.engines import engine, runs_on
 from planner.catalog.formats import supported, weight_format
 from planner.catalog.search import IndexEntry, read_index
+from planner.compare.placements import OWN_CARD_FIELDS
 from planner.deployment import resolve
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation
@@ -228,4 +229,5 @@ def _cards(start: Scenario, evaluation: Evaluation, easier: bool) -> Candidates:
         if runs_on(runs, accelerator(entry.id)):
             tried.add(gigabytes)
             cost = 0.75 if easier else 0.25
-            yield closeness(entry)[0] + cost, {"gpu": entry.id, "gpu_memory_gib": None}
+            changes = {"gpu": entry.id, "device": None, **dict.fromkeys(OWN_CARD_FIELDS)}
+            yield closeness(entry)[0] + cost, changes

@@ -234,6 +234,40 @@ def test_a_memory_that_was_given_is_the_own_card_s_only() -> None:
     assert compare(scenario.replace(gpu_memory_gib=None)).current.usable_bytes < 16e9
 
 
+def test_layers_in_host_memory_are_the_own_card_s_only() -> None:
+    scenario = Scenario(
+        model="meta-llama/Llama-3.1-8B-Instruct",
+        gpu="RTX 3060",
+        engine="llama.cpp",
+        weights="gguf:Q8_0",
+        gpu_layers=10,
+        host_bandwidth_gb_per_s=50.0,
+    )
+    comparison = compare(scenario)
+    by_id = {row.accelerator.id: row for row in comparison.rows}
+    own = comparison.current.accelerator.id
+    assert (by_id[own].scenario.gpu_layers, by_id[own].scenario.host_bandwidth_gb_per_s) == (10, 50)
+    larger, whole = (
+        by_id["rtx-4090"],
+        compare(
+            scenario.replace(gpu="rtx-4090", gpu_layers=None, host_bandwidth_gb_per_s=None)
+        ).current,
+    )
+    assert (larger.scenario.gpu_layers, larger.scenario.host_bandwidth_gb_per_s) == (None, None)
+    assert larger.speed is not None
+    assert whole.speed is not None
+    assert larger.speed.tpot_s == whole.speed.tpot_s
+    # Cards that share their memory with the host hold it as they would without those fields.
+    shared = [row for row in comparison.rows if row.accelerator.unified]
+    assert shared
+    codes = {row.error.code for row in shared if row.error}
+    assert not [code for code in codes if "host" in code or "offload" in code], codes
+    # Another own card, and its layers aren't taken from the same cache.
+    moved = {row.accelerator.id: row for row in compare(scenario.replace(gpu="rtx-4090")).rows}
+    assert moved["rtx-4090"].scenario.gpu_layers == 10
+    assert moved[own].scenario.gpu_layers is None
+
+
 def test_the_current_deployment_keeps_its_own_count() -> None:
     scenario = Scenario(model="meta-llama/Llama-3.1-8B-Instruct", gpu="h100", gpus=4)
     comparison = compare(scenario)

@@ -88,3 +88,15 @@ def test_a_change_keeps_everything_else() -> None:
             if name not in change.changes
         }
         assert {name: getattr(change.scenario, name) for name in kept} == kept
+
+
+def test_another_card_is_asked_to_hold_the_whole_model() -> None:
+    start = answer(
+        {"gpu": "rtx-4090", "engine": "llama.cpp", "weights": "gguf:Q4_K_M", "gpu_layers": 5}
+    )
+    for change in nearest_changes(start, most=20):
+        if change.kind == "card":
+            assert change.scenario.gpu_layers is None
+            break
+    else:
+        pytest.fail("no other card")
