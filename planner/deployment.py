@@ -122,6 +122,11 @@ class Deployment:
         return not plain and self.model.checkpoint is None
 
     @property
+    def served_sequences(self) -> int:
+        """Sequences that the engine runs at once, over all groups, if memory allows; more wait for a place."""
+        return self.settings.max_num_seqs * self.parallelism.dp
+
+    @property
     def compute_bytes(self) -> float:
         return COMPUTE_BYTES[self.dtype]
 

@@ -141,7 +141,7 @@ def _headline(
         "tokens": scenario.input_tokens,
         "people": min(
             float(memory.max_concurrency.mid),
-            float(deployment.settings.max_num_seqs * deployment.parallelism.dp),
+            float(deployment.served_sequences),
         ),
         "concurrency": scenario.concurrency,
     }

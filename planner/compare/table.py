@@ -31,7 +31,8 @@ class Row:
         verdict, reason: of the memory; None where nothing could be resolved.
         starts: the engine comes up; those that it can't hold at once wait.
         error: why there is no answer, or none on speed, else None.
-        max_concurrency: sequences of this length held at once.
+        max_concurrency: sequences of this length held at once; served: those that the engine runs at once if memory
+            allows, 0 where nothing could be resolved.
         needed_bytes, usable_bytes: per GPU; 0 where nothing could be resolved.
         speed: None where the error says why.
         price: of one GPU-hour; None where no on-demand price is known. usd_per_hour: of all GPUs.
@@ -50,6 +51,7 @@ class Row:
     starts: bool
     error: PlannerError | None
     max_concurrency: Estimate | None
+    served: int
     needed_bytes: float
     usable_bytes: float
     speed: Speed | None
@@ -63,6 +65,15 @@ class Row:
     def holds(self) -> bool:
         """The whole workload has room at once."""
         return self.verdict in (Verdict.FITS, Verdict.TIGHT)
+
+    @property
+    def room(self) -> Estimate | None:
+        """Sequences that memory and engine together let run at once."""
+        held, most = self.max_concurrency, float(self.served)
+        if held is None:
+            return None
+        low, mid, high = (min(float(end), most) for end in (held.low, held.mid, held.high))
+        return Estimate(low, mid, high, held.unit, held.basis)
 
     @property
     def obstacle(self) -> Note | PlannerError | None:
@@ -177,6 +188,7 @@ def _row(
         starts=bool(fit and fit.starts),
         error=error,
         max_concurrency=held.memory.held_at(held.index) if held.memory else None,
+        served=deployment.served_sequences if deployment else 0,
         needed_bytes=fit.needed_bytes if fit else 0.0,
         usable_bytes=deployment.usable_bytes if deployment else 0.0,
         speed=known,

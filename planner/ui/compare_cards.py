@@ -90,7 +90,7 @@ def _figures_html(row: Row) -> str:
     """The figures, one under another; speeds and prices of tokens only where the engine comes up."""
     speed = row.speed if row.starts else None
     lines = [
-        _line("room", row.max_concurrency, "count"),
+        _line("room", row.room, "count"),
         _line("hour_price", row.usd_per_hour, "usd"),
     ]
     if speed is not None:

@@ -105,9 +105,12 @@ def _basis(row: Row, language: str) -> str | None:
 
 
 def _room(row: Row, language: str) -> Cell | None:
-    if row.max_concurrency is None:
-        return None
-    return _number(float(row.max_concurrency.mid), "count", language)
+    return None if row.room is None else _number(float(row.room.mid), "count", language)
+
+
+def _limited_by(row: Row, language: str) -> str | None:
+    """What limits the tokens after the first, or the pass where there are none."""
+    return text(f"limit.{row.speed.bound_by}", language) if row.speed and row.starts else None
 
 
 def _why_not(row: Row, language: str) -> str:
@@ -148,6 +151,7 @@ COLUMNS = (
     Column("hour_price", _hour_price, number=True, less_is_better=True),
     Column(WHY_NOT, _why_not),
     Column("together", _speed("total_tokens_per_s", "number"), number=True),
+    Column("limited_by", _limited_by),
     Column("room", _room, number=True),
     Column("engine", lambda row, _: row.engine_name or None),
     Column("rent", _rent),

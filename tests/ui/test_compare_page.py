@@ -16,10 +16,10 @@ from planner import Scenario
 from planner.catalog.accelerators import accelerator_ids
 from planner.compare.differences import ASPECTS
 from planner.compare.table import Row, compare
-from planner.ui.charts.compare import MERITS, cost_of
+from planner.ui.charts.compare import MERITS, cheapest, cost_chart, cost_of
 from planner.ui.compare_table import COLUMNS, Cell, frame_of, ordered
 from planner.ui.locale import LANGUAGES, catalogue
-from planner.ui.pages.compare import best_of, first_pins
+from planner.ui.pages.compare import first_pins, merit_of
 from tests.ui.driver import charts, clean, go, markup, open_app, words
 
 LLAMA = {
@@ -183,20 +183,31 @@ def test_the_scenario_the_cheapest_and_the_fastest_stand_there_first() -> None:
     comparison = compare(Scenario.parse({k: v for k, v in LLAMA.items() if k != "v"}))
     pins = first_pins(comparison, comparison.rows)
     assert pins[0] == "l4"
-    rented = [row for row in comparison.rows if row.holds and row.can_rent]
-    cheapest, fastest = best_of(rented)
-    assert cheapest is not None
+    priced = [row for row in comparison.rows if row.holds and row.usd_per_million_output_tokens]
+    best, fastest = cheapest(comparison.rows), merit_of(comparison).fastest(comparison.rows)
+    assert best is not None
     assert fastest is not None
-    assert cheapest.usd_per_million_output_tokens is not None
+    assert best.usd_per_million_output_tokens is not None
     assert all(
-        row.usd_per_million_output_tokens.mid >= cheapest.usd_per_million_output_tokens.mid
-        for row in rented
+        row.usd_per_million_output_tokens.mid >= best.usd_per_million_output_tokens.mid
+        for row in priced
         if row.usd_per_million_output_tokens
     )
-    assert set(pins) == {"l4", cheapest.accelerator.id, fastest.accelerator.id}
+    assert set(pins) == {"l4", best.accelerator.id, fastest.accelerator.id}
     app = open_app("compare", lang="en", **LLAMA)
     by_id = {row.accelerator.id: row.accelerator.name for row in comparison.rows}
     assert [title.partition("× ")[2] for title in titles(app)] == [by_id[id_] for id_ in pins]
+
+
+def test_side_by_side_follows_the_chips() -> None:
+    app = open_app("compare", lang="en", **LLAMA)
+    app.pills(key="compare-vendor").set_value(["AMD"]).run()
+    clean(app)
+    names = set(table(app)["accelerator"])
+    own, *others = (title.partition("× ")[2] for title in titles(app))
+    assert own == "L4"
+    assert others
+    assert set(others) <= names
 
 
 def test_taking_one_away_and_taking_one_over() -> None:
@@ -266,11 +277,48 @@ def test_the_front_in_the_chart_is_the_best_of_what_is_drawn() -> None:
     points = [MERITS["each"].point(row) for row in rows]
     assert len(points) > 20
     app = open_app("compare", lang="en", **LLAMA)
-    cheapest = min(rows, key=lambda row: cost_of(row).mid)  # type: ignore[union-attr]
-    dearest_fast = max(rows, key=lambda row: MERITS["each"].point(row)[1])
+    lowest = min(rows, key=lambda row: cost_of(row).mid)  # type: ignore[union-attr]
+    most = max(float(f"{MERITS['each'].point(row)[1]:.2g}") for row in rows)
+    as_fast = [row for row in rows if float(f"{MERITS['each'].point(row)[1]:.2g}") == most]
+    fastest = min(as_fast, key=lambda row: cost_of(row).mid)  # type: ignore[union-attr]
     finding = markup(app)
-    assert cheapest.accelerator.name in finding
-    assert dearest_fast.accelerator.name in finding
+    assert lowest.accelerator.name in finding
+    # In the lines at the top and in the chart's title: one rule names both.
+    name = f"{fastest.gpus} × {fastest.accelerator.name}"
+    assert finding.count(f"<b>{name}</b>") >= 2
+
+
+def test_a_scenario_that_does_not_fit_is_a_hollow_diamond() -> None:
+    scenario = Scenario(model="meta-llama/Llama-3.1-8B-Instruct", gpu="l4", concurrency=900)
+    comparison = compare(scenario)
+    assert not comparison.current.holds
+    drawn = cost_chart(comparison, comparison.rows, MERITS["each"])
+    assert drawn is not None
+    assert drawn.figure["data"][-1]["marker"]["symbol"] == "diamond-open"
+    assert "hollow diamond" in drawn.about
+
+
+def test_that_the_host_limits_many_is_said() -> None:
+    small = LLAMA | {"model": "Qwen/Qwen2.5-0.5B-Instruct", "concurrency": "1"}
+    rows = [row for row in rows_of(small) if row.holds and row.speed]
+    limited = sum(row.speed.bound_by == "host" for row in rows if row.speed)
+    assert limited > 5
+    said = re.sub(r"\s+", " ", words(open_app("compare", lang="en", **small)))
+    assert f"On {limited} of the {len(rows)} shown that hold it, the host" in said
+
+
+def test_room_is_no_more_than_the_engine_serves() -> None:
+    scenario = Scenario(
+        model="meta-llama/Llama-3.1-8B-Instruct",
+        gpu="h100",
+        engine="llama.cpp",
+        weights="gguf:Q4_K_M",
+        max_num_seqs=4,
+    )
+    held = [row for row in compare(scenario).rows if row.max_concurrency]
+    capped = [row for row in held if row.max_concurrency and row.max_concurrency.mid > 4]
+    assert capped
+    assert all(row.room is not None and row.room.mid == 4 for row in capped)
 
 
 def test_an_embedding_model_is_compared_by_what_it_has() -> None:

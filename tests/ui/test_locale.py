@@ -17,7 +17,7 @@ from planner.catalog.formats import weight_format_ids
 from planner.quantity import Basis
 from planner.scenario import Scenario
 from planner.ui.locale import LANGUAGES, catalogue, text
-from planner.ui.locale.numbers import FORMATS
+from planner.ui.locale.numbers import FORMATS, ONE
 from planner.ui.pages import PAGES
 from planner.ui.presets import PRESETS, WORKLOADS
 
@@ -75,10 +75,11 @@ def is_used(key: str) -> bool:
 
 
 def placeholders(sentence: str) -> set[tuple[str, str]]:
+    """Names with their formats; words that go with a number differ between languages and don't count."""
     return {
         (name, form or "")
         for _, name, form, _ in string.Formatter().parse(sentence)
-        if name is not None
+        if name is not None and not (form or "").startswith(ONE)
     }
 
 
@@ -166,3 +167,25 @@ def test_spanish_is_not_english() -> None:
 def test_numbers_in_sentences_follow_the_language() -> None:
     assert text("chart.at_tokens", "en", tokens=131072) == "131,072 tokens"
     assert text("chart.at_tokens", "es", tokens=131072) == "131.072 tokens"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_word_that_goes_with_a_number_names_two_forms(language: str) -> None:
+    forms = [
+        (key, name, form)
+        for key, sentence in catalogue(language).items()
+        for _, name, form, _ in string.Formatter().parse(sentence)
+        if name is not None and form and form.startswith(ONE)
+    ]
+    assert forms
+    for key, name, form in forms:
+        assert form.count("|") == 1, key
+        # The number itself is in the sentence too.
+        assert (name, "count") in placeholders(catalogue(language)[key]), key
+
+
+def test_one_of_something_is_singular() -> None:
+    assert text("whatif.users", "en", users=1) == "1 person at once"
+    assert text("whatif.users", "en", users=2.0) == "2 people at once"
+    assert text("whatif.users", "es", users=1.0) == "1 persona a la vez"
+    assert text("whatif.users", "es", users=0) == "0 personas a la vez"

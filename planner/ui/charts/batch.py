@@ -74,7 +74,8 @@ def _chart(
         log_axis(plain("axis.batch"), people, "count", base=2),
         linear_axis(title, float(high.max()), "number"),
     )
-    _mark_limits(arrangement, people, float(np.floor(curve.batch_limit)), curve.critical_batch)
+    limit, held = float(np.floor(curve.batch_limit)), float(evaluation.memory.max_concurrency.mid)
+    _mark_limits(arrangement, people, limit, held, curve.critical_batch)
     return Chart(
         key,
         finding,
@@ -93,11 +94,13 @@ def _chart(
 
 
 def _mark_limits(
-    arrangement: dict[str, object], people: Array, limit: float, critical: float
+    arrangement: dict[str, object], people: Array, limit: float, held: float, critical: float
 ) -> None:
-    """Where the cache is full, and from where on compute limits; their words never overlap."""
+    """Where cache or engine take no more, and from where on compute limits; their words never overlap."""
     if people[0] < limit < people[-1]:
-        words = h("chart.kv_limit", batch=limit)
+        words = h(
+            "chart.kv_limit" if limit >= np.floor(held) else "chart.served_limit", batch=limit
+        )
         with_marks(arrangement, _mark(limit, words, people, inside=False))
     if people[0] < critical < people[-1]:
         words = h("chart.critical", batch=critical)

@@ -30,6 +30,18 @@ def cost_of(row: Row) -> Estimate | None:
     return row.usd_per_million_output_tokens or row.usd_per_million_tokens
 
 
+def _cost(row: Row) -> float:
+    cost = cost_of(row)
+    return float(cost.mid) if cost else np.inf
+
+
+def cheapest(rows: Sequence[Row]) -> Row | None:
+    """The row with the cheapest tokens of those that hold the workload and have a price."""
+    return min(
+        (row for row in rows if row.holds and row.starts and cost_of(row)), key=_cost, default=None
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Merit:
     """What stands on the vertical axis.
@@ -43,6 +55,18 @@ class Merit:
     kind: str
     figure: Callable[[Row], Estimate | None]
     more_is_better: bool = True
+
+    def rounded(self, row: Row) -> float:
+        """The figure to two digits, more than which no estimate bears: nearly as fast is as fast."""
+        figure = self.figure(row)
+        return float(f"{float(figure.mid):.2g}") if figure else np.nan
+
+    def fastest(self, rows: Sequence[Row]) -> Row | None:
+        """The fastest of rows that hold the workload and, where any has one, have a price; of equals the cheapest."""
+        able = [row for row in rows if row.holds and row.starts and self.figure(row)]
+        able = [row for row in able if self.drawable(row)] or able
+        sign = -1.0 if self.more_is_better else 1.0
+        return min(able, key=lambda row: (sign * self.rounded(row), _cost(row)), default=None)
 
     def drawable(self, row: Row) -> bool:
         """Whether the row has a point: a price and a speed that it really reaches."""
@@ -67,7 +91,7 @@ def cost_chart(comparison: Comparison, rows: Sequence[Row], merit: Merit) -> Cha
     if not points:
         return None
     places = np.array([merit.point(row) for row in points])
-    costs, speeds = places.T.tolist()
+    costs, speeds = places[:, 0].tolist(), [merit.rounded(row) for row in points]
     front = pareto_front(costs, speeds, more_is_better=merit.more_is_better)
     others = [index for index in range(len(points)) if index not in front]
     best = [points[index] for index in front]
@@ -91,7 +115,7 @@ def cost_chart(comparison: Comparison, rows: Sequence[Row], merit: Merit) -> Cha
     return Chart(
         f"cost-{merit.name}",
         h("compare.chart_finding" if len(best) > 1 else "compare.chart_finding_one", **finding),
-        h("compare.chart_about" if drawn else "compare.chart_about_unpriced", card=row_name(current)),
+        h(f"compare.chart_about{_diamond(current, drawn=drawn)}", card=row_name(current)),
         plain("compare.chart_alt", what=title, **finding),
         {
             "data": traces,
@@ -205,8 +229,15 @@ def _named(places: Array) -> set[int]:
     return set(chosen)
 
 
+def _diamond(current: Row, *, drawn: bool) -> str:
+    """How the legend speaks of the scenario's own point."""
+    if not drawn:
+        return "_unpriced"
+    return "" if current.holds else "_waiting"
+
+
 def _current(row: Row, merit: Merit) -> dict[str, Any]:
-    """The deployment of the scenario: a diamond with its own word."""
+    """The deployment of the scenario: a diamond with its own word, hollow where not everybody fits at once."""
     return _points(
         [row],
         np.array([merit.point(row)]),
@@ -214,9 +245,9 @@ def _current(row: Row, merit: Merit) -> dict[str, Any]:
         mode="markers+text",
         marker={
             "size": 15,
-            "symbol": "diamond",
+            "symbol": "diamond" if row.holds else "diamond-open",
             "color": SERIES[2],
-            "line": {"width": 2, "color": "#ffffff"},
+            "line": {"width": 2, "color": "#ffffff" if row.holds else SERIES[2]},
         },
         text=[h("compare.chart_here")],
         textposition="top center",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from planner.deployment import resolve
 from planner.evaluation import Evaluation
 from planner.sweeps import CacheCurve, FitMap, cache_curve, fit_map
 from planner.ui.charts.base import (
@@ -60,8 +61,11 @@ def map_chart(evaluation: Evaluation) -> Chart:
     figure = {"data": traces, "layout": arrangement}
     held = float(evaluation.memory.max_concurrency.mid)
     longest = float(evaluation.memory.max_context_tokens.mid)
+    served = resolve(scenario).served_sequences
     key = "fit.map_finding" if held >= 1 else "fit.map_finding_none"
-    finding = {"tokens": tokens, "held": held, "longest": longest, "users": scenario.concurrency}
+    if served < held:
+        key = "fit.map_finding_served"
+    finding = {"tokens": tokens, "held": held, "longest": longest, "served": served}
     return Chart(
         "map",
         h(key, **finding),

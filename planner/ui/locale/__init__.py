@@ -1,7 +1,8 @@
 """Sentences in English and Spanish, and the one place where numbers become text.
 
 The catalogues are YAML files of `key: sentence` in one folder per language; both hold the same keys and placeholders.
-A placeholder names its format: `{tokens:count}`, `{size:gib}`, `{time:time}`, `{share:percent}`. Imports no Streamlit,
+A placeholder names its format: `{tokens:count}`, `{size:gib}`, `{time:time}`, `{share:percent}`; a word that goes with
+a number names both of its forms: `{users:count} {users:one person|people}`. Imports no Streamlit,
 so that the command line can speak too.
 """
 

@@ -90,6 +90,15 @@ FORMATS: dict[str, Callable[[float, str], str]] = {
 }
 
 
+ONE = "one "  # of a placeholder that is a word: "{people:one person|people}"
+
+
+def word_for(value: float, kind: str) -> str:
+    """The word that goes with a count: the first of two for what is written as 1, else the second."""
+    one, _, several = kind.removeprefix(ONE).partition("|")
+    return one if math.isfinite(value) and math.floor(value + 1e-9) == 1 else several
+
+
 def format_value(value: Any, kind: str, language: str) -> str:
     """A value as text in the format that a placeholder names; text and lists pass as they are.
 
@@ -103,6 +112,8 @@ def format_value(value: Any, kind: str, language: str) -> str:
     if isinstance(value, int) and kind == "":
         return count(value, language)  # a count of things isn't rounded
     if isinstance(value, (int, float)) or hasattr(value, "__float__"):
+        if kind.startswith(ONE):
+            return word_for(float(value), kind)
         if kind not in FORMATS:
             raise ValueError(f"unknown number format {kind!r}")
         return FORMATS[kind](float(value), language)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from planner.evaluation import Evaluation
 from planner.scenario import Scenario
 from planner.ui import state
 from planner.ui.charts.base import draw_chart
-from planner.ui.charts.compare import MERITS, cost_chart, cost_of
+from planner.ui.charts.compare import MERITS, Merit, cheapest, cost_chart, cost_of
 from planner.ui.compare_cards import prices, row_name, side_by_side, sources
 from planner.ui.compare_filters import filters
 from planner.ui.compare_table import draw_table, ordered, pins, say_plain
@@ -37,6 +36,7 @@ OBSTACLES = frozenset(
     }
 )
 MEMORY_KEY = "compare_last"
+MANY = 5  # accelerators that the host limits, from which on it is said
 
 
 def draw_page(evaluation: Evaluation) -> None:
@@ -47,11 +47,12 @@ def draw_page(evaluation: Evaluation) -> None:
     rows = ordered(wanted_rows(everything, wanted))
     with top:
         headline(comparison, rows)
-    pinned = pins(first_pins(comparison, everything))
+    pinned = pins(first_pins(comparison, rows))
     table(rows, pinned, len(everything))
     st.subheader(t("compare.pins_title"), anchor="side-by-side")
-    current, by_id = comparison.current, {row.accelerator.id: row for row in everything}
-    own = by_id[current.accelerator.id]
+    # What the chips leave; the scenario's own card is always among them.
+    current, by_id = comparison.current, {row.accelerator.id: row for row in rows}
+    own = next(row for row in everything if row.accelerator.id == current.accelerator.id)
     # The scenario's own card stands there with its own number of GPUs.
     by_id[current.accelerator.id] = current
     chosen = [by_id[id_] for id_ in pinned if id_ in by_id]
@@ -93,62 +94,57 @@ def headline(comparison: Comparison, rows: Sequence[Row]) -> None:
     else:
         rented = [row for row in holding if row.can_rent]
         sentence = h("compare.headline", rented=len(rented), **values)
-        shown = [row for row in rows if row.holds]
-        cheapest, fastest = best_of([row for row in shown if row.can_rent] or shown)
-        if cheapest is not None:
-            cost = cost_of(cheapest)
-            output = cheapest.usd_per_million_output_tokens is not None
+        best, fastest = cheapest(rows), merit_of(comparison).fastest(rows)
+        if best is not None:
+            cost = cost_of(best)
+            output = best.usd_per_million_output_tokens is not None
             sentence += " " + h(
                 "compare.headline_cheapest" if output else "compare.headline_cheapest_input",
-                card=row_name(cheapest),
+                card=row_name(best),
                 cost=float(cost.mid) if cost else 0.0,
             )
         if fastest is not None:
             sentence += " " + _fastest(fastest)
+        sentence += _host_limits(rows)
     draw(
         '<div class="hr-verdict hr-plain" style="grid-template-columns:1fr">'
         f'<span class="hr-lead">{sentence}</span></div>'
     )
 
 
-def best_of(rows: Sequence[Row]) -> tuple[Row | None, Row | None]:
-    """The cheapest tokens and the fastest for one user, where there are prices and speeds.
-
-    Of two that are as fast to two figures, more than which no estimate bears, the cheaper one.
-    """
-    priced = [row for row in rows if cost_of(row)]
-    timed = [row for row in rows if row.speed]
-    return (
-        min(priced, key=_cost, default=None),
-        min(timed, key=lambda row: (float(f"{_slowness(row):.2g}"), _cost(row)), default=None),
-    )
+def merit_of(comparison: Comparison) -> Merit:
+    """By what an accelerator is fast for one person: tokens, or the input where nothing is generated."""
+    return MERITS["each" if _generates(comparison) else "ttft"]
 
 
-def _cost(row: Row) -> float:
-    cost = cost_of(row)
-    return float(cost.mid) if cost else math.inf
-
-
-def _slowness(row: Row) -> float:
-    """Time per token for one user, or to the end of the input where nothing is generated (s)."""
-    if row.speed is None:
-        return math.inf
-    return float((row.speed.tpot_s or row.speed.ttft_s).mid)
+def _generates(comparison: Comparison) -> bool:
+    """Whether tokens come after the first; taken so where nothing has a speed."""
+    speeds = [row.speed for row in (comparison.current, *comparison.rows) if row.speed]
+    return not speeds or speeds[0].tpot_s is not None
 
 
 def _fastest(row: Row) -> str:
+    kind = "fastest" if cost_of(row) else "fastest_unpriced"
     if row.speed and row.speed.decode_tokens_per_s:
         rate = float(row.speed.decode_tokens_per_s.mid)
-        return h("compare.headline_fastest", card=row_name(row), rate=rate)
-    return h("compare.headline_fastest_input", card=row_name(row), first=_slowness(row))
+        return h(f"compare.headline_{kind}", card=row_name(row), rate=rate)
+    first = float(row.speed.ttft_s.mid) if row.speed else 0.0
+    return h("compare.headline_fastest_input", card=row_name(row), first=first)
+
+
+def _host_limits(rows: Sequence[Row]) -> str:
+    """Where many accelerators are about as fast because the host limits them, that it does."""
+    timed = [row for row in rows if row.holds and row.speed]
+    limited = sum(row.speed.bound_by == "host" for row in timed if row.speed)
+    if limited < MANY:
+        return ""
+    return " " + h("compare.headline_host", number=limited, total=len(timed))
 
 
 def first_pins(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
-    """What stands side by side before anyone has chosen: the current one, the cheapest and the fastest to rent."""
-    holding = [row for row in rows if row.holds]
-    best = best_of([row for row in holding if row.can_rent] or holding)
-    found = [row.accelerator.id for row in (comparison.current, *best) if row]
-    return list(dict.fromkeys(found))
+    """What stands side by side before anyone has chosen: the current one, the cheapest and the fastest of `rows`."""
+    best = comparison.current, cheapest(rows), merit_of(comparison).fastest(rows)
+    return list(dict.fromkeys(row.accelerator.id for row in best if row))
 
 
 def table(rows: Sequence[Row], pinned: Sequence[str], total: int) -> None:
@@ -183,7 +179,7 @@ def obstacle_kind(row: Row) -> str:
 
 def chart(comparison: Comparison, rows: Sequence[Row]) -> None:
     """Cost against a speed that the visitor chooses."""
-    generates = comparison.current.speed is None or comparison.current.speed.tpot_s is not None
+    generates = _generates(comparison)
     choices = list(MERITS) if generates else [name for name in MERITS if name != "each"]
     merit = st.segmented_control(
         t("compare.merit"),

@@ -7,6 +7,7 @@ import re
 
 import streamlit as st
 
+from planner.deployment import resolve
 from planner.evaluation import Evaluation
 from planner.sweeps import resource_use
 from planner.ui import memory_bar, state
@@ -87,6 +88,8 @@ def figures(evaluation: Evaluation) -> None:
     memory, scenario = evaluation.memory, evaluation.scenario
     tokens = scenario.input_tokens + scenario.output_tokens
     several = evaluation.deployment.gpus > 1
+    served = resolve(scenario).served_sequences
+    people = "people_served" if served < float(memory.max_concurrency.mid) else "people_says"
     with cards():
         figure(
             "needed_bytes_per_gpu",
@@ -110,7 +113,7 @@ def figures(evaluation: Evaluation) -> None:
             "count",
             evaluation,
             label=h("fit.people"),
-            says=h("fit.people_says", tokens=tokens),
+            says=h(f"fit.{people}", tokens=tokens, served=served),
         )
         figure(
             "max_context_tokens",
