@@ -9,13 +9,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
 from planner.catalog.accelerators import Accelerator
-from planner.catalog.calibration_constants import Shelf, weights_kind
+from planner.catalog.calibration_constants import Shelf, calibration_data, weights_kind
 from planner.catalog.calibrations import Calibration, Fit, build_calibration, calibration_for
 from planner.catalog.devices import Strict, entry_error
 from planner.errors import InvalidInput, Note
@@ -23,6 +24,33 @@ from planner.quantity import Basis
 
 MAX_CONSTANTS = 200
 MAX_FILES = 8
+# Runs of one or two shapes say little about how far other shapes lie from the model's form; few leave more open.
+LEAST_BAND = 0.15
+FEW = 3.0  # runs: so many leave the least range twice as wide
+EFFICIENCY, SECONDS, TIMES = (0.001, 1.0), (1e-9, 0.1), (1e-3, 50.0)
+"""Physical ranges of constants: parts of a rate, host times, and multiples of something else."""
+RANGES = {
+    **dict.fromkeys(
+        (
+            "weights",
+            "expert_weights",
+            "cache",
+            "compute",
+            "prefill",
+            "attention",
+            "prefill_attention",
+        ),
+        EFFICIENCY,
+    ),
+    **dict.fromkeys(("experts", "prefill_experts"), EFFICIENCY),
+    **dict.fromkeys(
+        ("step_s", "layer_s", "sequence_s", "latent_layer_s", "indexed_layer_s"), SECONDS
+    ),
+    **dict.fromkeys(("expert_layer_s", "host_layer_s", "prefill_layer_s"), SECONDS),
+    **dict.fromkeys(("prefill_sequence_s", "prefill_expert_layer_s"), SECONDS),
+    **dict.fromkeys(("cache_traffic", "cache_repeats", "prefill_steps"), TIMES),
+    **dict.fromkeys(("prefill_interference", "prefill_wave"), TIMES),
+}
 Fraction = Field(ge=0, allow_inf_nan=False)
 
 
@@ -50,7 +78,7 @@ class OwnError(Strict):
         low_fraction, high_fraction: 80 % range of measured / predicted − 1 on runs that the fit hadn't seen.
     """
 
-    rows: int = Field(ge=1, le=100_000)
+    rows: int = Field(ge=2, le=100_000)
     before_fraction: float = Fraction
     after_fraction: float = Fraction
     low_fraction: float = Field(gt=-1, le=0, allow_inf_nan=False)
@@ -85,9 +113,37 @@ class OwnCalibration(Strict):
     def _says_something(self) -> OwnCalibration:
         if self.tpot is None and self.ttft is None:
             raise ValueError("neither tpot nor ttft was measured")
-        if sum(len(entries) for entries in self.constants.values()) > MAX_CONSTANTS:
-            raise ValueError(f"more than {MAX_CONSTANTS} constants")
+        count = sum(len(entries) for entries in self.constants.values())
+        if not 0 < count <= MAX_CONSTANTS:
+            raise ValueError(f"{count} constants, not 1 to {MAX_CONSTANTS}")
+        date.fromisoformat(self.date)
+        for file, entries in self.constants.items():
+            if file not in _files():
+                raise ValueError(f"no calibration file {file[:40]}")
+            for key, constant in entries.items():
+                _require_possible(key, constant.value)
         return self
+
+
+def _files() -> frozenset[str]:
+    """The files that constants can be laid over."""
+    rules = calibration_data("index")["rules"]
+    return frozenset({"joint", "accelerator-classes", *(str(rule["use"]) for rule in rules)})
+
+
+def _require_possible(key: str, value: float) -> None:
+    """Raises ValueError for a constant that no fit produces: of no class, of no known name, or out of its range."""
+    _, _, name = key.partition(".")
+    low, high = RANGES.get(name.partition(".")[0], (1.0, 0.0))
+    if low > high:
+        raise ValueError(f"no constant {key[:60]}")
+    if not low <= value <= high:
+        raise ValueError(f"{key[:60]} is outside {low:g} to {high:g}")
+
+
+def least_band(rows: int) -> float:
+    """The narrowest that a range either side may be after so many runs (fraction)."""
+    return LEAST_BAND * (1.0 + FEW / rows)
 
 
 def parse_own_calibration(data: Mapping[str, Any], field: str = "calibration") -> OwnCalibration:
@@ -169,7 +225,9 @@ def own_calibration_for(
     width = 2.0 if carried else 1.0
 
     def band(error: OwnError) -> tuple[float, float]:
-        return max(error.low_fraction * width, -0.95), error.high_fraction * width
+        least = least_band(error.rows)
+        low, high = min(error.low_fraction, -least), max(error.high_fraction, least)
+        return max(low * width, -0.95), high * width
 
     changes: dict[str, Any] = {}
     if own.tpot is not None:

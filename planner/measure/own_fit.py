@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from planner.catalog.calibration_constants import SHIPPED, Shelf, weights_kind
 from planner.catalog.measurements import Measurement
-from planner.catalog.own_calibration import OwnCalibration, OwnConstant, OwnError
+from planner.catalog.own_calibration import OwnCalibration, OwnConstant, OwnError, least_band
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
 from planner.measure.fit.own_plan import DECODED, READ, own_stages
 from planner.measure.fit.plans import Stage
 from planner.measure.fit.problem import Observation, errors, observations
+from planner.measure.impossible import is_impossible, without_the_impossible
 from planner.measure.predict import Run, resolve_run
 from planner.measure.record import Record, measurements_of
 from planner.quantity import FloatArray
+from planner.scenario import canonical_text
 
 FEWEST = 2  # runs of a figure, for constants to be fitted to it
 FOLDS = 6
 KNOWN_FROM = 0.05  # a constant that the runs narrowed by less keeps its shipped value
-# Runs of one or two shapes say little about how far other shapes lie from the model's form.
-LEAST_BAND = 0.15
-FEW = 3.0  # runs: so many leave the least range twice as wide
+MOST = (
+    240  # runs that are fitted, evenly spread over those there are: more bring time, not knowledge
+)
+# A fit that leaves more than this, or more than what is shipped leaves, isn't one.
+MOST_LEFT, LITTLE = 0.5, 0.15
+REJECTED = "fit_not_trusted"
 INSIDE = 0.8
 PREFERRED = ("prefill_s", "ttft_s", "tpot_s", "output_tokens_per_s", "total_tokens_per_s")
 
@@ -31,16 +37,20 @@ PREFERRED = ("prefill_s", "ttft_s", "tpot_s", "output_tokens_per_s", "total_toke
 def calibrated(record: Record) -> Record:
     """The record with the calibration that its rows give, or with none where they don't tell anything.
 
-    Rows that are noisy, failed or held back don't count; those of several engines don't either, but for the engine
-    with most rows. Constants that the rows don't identify keep what is shipped.
+    Rows that are noisy, failed, held back or faster than possible don't count; those of several engines don't either,
+    but for the engine with most rows. Repeats of one run count once. Constants that the rows don't identify keep what
+    is shipped, and a fit that leaves most of the error is thrown away, which a note says.
     """
+    record = without_the_impossible(record)
     groups = _groups(measurements_of(record, "fit"))
     found = None
+    notes = [code for code in record.notes if code != REJECTED]
     if groups:
         runs = max(groups.values(), key=len)
         checks = _groups(measurements_of(record, "check")).get(_place(runs[0]), [])
         found = _fitted(record.name, record.date[:10], runs, checks)
-    return record.model_copy(update={"calibration": found})
+        notes += [REJECTED] if found is None and len(runs) >= FEWEST else []
+    return record.model_copy(update={"calibration": found, "notes": notes})
 
 
 def fitted_to(rows: Sequence[Measurement], name: str, date: str) -> list[OwnCalibration]:
@@ -64,29 +74,74 @@ def _place(run: Run) -> tuple[str, str]:
 
 
 def _groups(rows: Sequence[Measurement]) -> dict[tuple[str, str], list[Run]]:
-    """The rows that the planner can answer, resolved, by accelerator and engine."""
+    """The rows that the planner can answer, resolved, by accelerator and engine: possible ones, each run once."""
     found: dict[tuple[str, str], list[Run]] = {}
-    for row in rows:
+    for row in _distinct(rows):
         try:
             run = resolve_run(row)
         except PlannerError:
             continue
-        found.setdefault(_place(run), []).append(run)
-    return found
+        if not is_impossible(run):
+            found.setdefault(_place(run), []).append(run)
+    return {place: _spread_out(runs) for place, runs in found.items()}
+
+
+def _distinct(rows: Sequence[Measurement]) -> list[Measurement]:
+    """The rows with repeats of one scenario joined to their medians: a repeat tells of noise, not of another run."""
+    same: dict[tuple[str, str | None], list[Measurement]] = {}
+    for row in rows:
+        same.setdefault((row.arrivals, canonical_text(dict(row.scenario))), []).append(row)
+    return [_joined(group) for group in same.values()]
+
+
+def _joined(group: Sequence[Measurement]) -> Measurement:
+    if len(group) == 1:
+        return group[0]
+    names = dict.fromkeys(name for row in group for name in row.measured)
+    return replace(
+        group[0],
+        measured={
+            name: float(np.median([row.measured[name] for row in group if name in row.measured]))
+            for name in names
+        },
+    )
+
+
+def _spread_out(runs: list[Run]) -> list[Run]:
+    if len(runs) <= MOST:
+        return runs
+    return [runs[int(i)] for i in np.linspace(0, len(runs) - 1, MOST)]
 
 
 def _fitted(
     name: str, date: str, runs: Sequence[Run], checks: Sequence[Run]
 ) -> OwnCalibration | None:
+    """The calibration of the runs; of one figure alone where a fit to the other isn't to be trusted."""
     seen = _seen(runs)
-    if not seen:
-        return None
-    try:
-        _, stages = own_stages(seen, SHIPPED)
-        unseen = _held_out(seen, stages)
-        return _calibration(name, date, seen, stages, unseen, _seen(checks))
-    except PlannerError:
-        return None
+    while seen:
+        try:
+            _, stages = own_stages(seen, SHIPPED)
+            found = _calibration(name, date, seen, stages, _held_out(seen, stages), _seen(checks))
+        except PlannerError:
+            return None
+        if found is None:
+            return None
+        wrong = [
+            group
+            for group, error in ((DECODED, found.tpot), (READ, found.ttft))
+            if error is not None and not _trusted(error)
+        ]
+        if not wrong:
+            return found
+        seen = [one for one in seen if not any(one.quantity in group for group in wrong)]
+    return None
+
+
+def _trusted(error: OwnError) -> bool:
+    """Whether a fit left little error, or at least less than there was."""
+    if error.after_fraction > MOST_LEFT:
+        return False
+    return error.after_fraction <= max(error.before_fraction, LITTLE)
 
 
 def _seen(runs: Sequence[Run]) -> list[Observation]:
@@ -184,7 +239,7 @@ def _error(
     apart = [one for one in checks if one.quantity in quantities]
     residuals = np.concatenate([unseen[mine], errors(apart, laid)])
     ratio = np.exp(-residuals[~np.isnan(residuals)])
-    high = LEAST_BAND * (1.0 + FEW / len(mine))
+    high = least_band(len(mine))
     low = -high
     if len(ratio):
         ends = np.quantile(ratio, (0.5 - INSIDE / 2.0, 0.5 + INSIDE / 2.0)) - 1.0

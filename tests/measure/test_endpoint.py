@@ -325,7 +325,7 @@ def test_what_is_faster_than_the_named_card_can_be_counts_in_no_calibration() ->
     assert all("faster_than_possible" in row.notes for row in record.rows)
     assert {row.role for row in record.rows} == {"other"}
     assert record.calibration is None
-    with running(token_s=0.005) as fake:
+    with running(first_s=0.02, token_s=0.005) as fake:
         possible = bench(fake, given=given, levels=levels)
         large = bench(fake, given=given | {"model": "Qwen/Qwen2.5-7B-Instruct"}, levels=levels)
     assert not any("faster_than_possible" in row.notes for row in possible.rows)

@@ -185,16 +185,16 @@ def test_one_row_or_none_gives_no_calibration() -> None:
         assert calibrated(record.model_copy(update={"rows": kept})).calibration is None
 
 
-def test_a_constant_stays_in_its_physical_range() -> None:
-    record = made("cpu", CASES["cpu"])
+def scaled(record: Record, factor: float) -> Record:
+    """The record with every time multiplied."""
     rows = [
         row.model_copy(
             update={
                 "measured": {
                     name: Spread(
-                        median=spread.median / 50.0,
-                        low=spread.low / 50.0,
-                        high=spread.high / 50.0,
+                        median=spread.median * factor,
+                        low=spread.low * factor,
+                        high=spread.high * factor,
                         repeats=5,
                     )
                     for name, spread in row.measured.items()
@@ -203,7 +203,39 @@ def test_a_constant_stays_in_its_physical_range() -> None:
         )
         for row in record.rows
     ]
-    own = calibrated(record.model_copy(update={"rows": rows})).calibration
+    return record.model_copy(update={"rows": rows})
+
+
+def test_what_is_faster_than_possible_counts_in_no_calibration() -> None:
+    record = calibrated(scaled(made("t4", CASES["t4"]), 1e-3))
+    assert record.calibration is None
+    assert all("faster_than_possible" in row.notes for row in record.rows)
+    assert {row.role for row in record.rows} == {"other"}
+
+
+def test_a_fit_that_leaves_the_error_is_thrown_away() -> None:
+    record = made("t4", CASES["t4"])
+    rng = np.random.default_rng(3)
+    rows = [
+        row.model_copy(
+            update={
+                "measured": {
+                    name: Spread(median=value, low=value, high=value, repeats=5)
+                    for name, value in (
+                        (name, float(10 ** rng.uniform(0, 4))) for name in row.measured
+                    )
+                }
+            }
+        )
+        for row in record.rows
+    ]
+    found = calibrated(record.model_copy(update={"rows": rows}))
+    assert found.calibration is None
+    assert "fit_not_trusted" in found.notes
+
+
+def test_constants_stay_in_their_physical_ranges() -> None:
+    own = calibrated(scaled(made("cpu", CASES["cpu"]), 0.7)).calibration
     assert own is not None
     efficiencies = [
         constant.value
@@ -214,6 +246,15 @@ def test_a_constant_stays_in_its_physical_range() -> None:
     assert efficiencies
     assert max(efficiencies) <= 0.98
     assert SHIPPED.values == {}
+
+
+def test_repeats_of_a_run_are_one_run() -> None:
+    record = made("t4", CASES["t4"])
+    once = calibrated(record).calibration
+    again = [row.model_copy(update={"id": f"again {row.id}"}) for row in record.rows]
+    twice = calibrated(record.model_copy(update={"rows": [*record.rows, *again]})).calibration
+    assert once is not None
+    assert twice == once
 
 
 def test_a_peak_is_compared_without_what_was_there_before_the_model() -> None:

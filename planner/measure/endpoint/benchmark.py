@@ -11,7 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 from planner.errors import InvalidInput, PlannerError, Unreachable
-from planner.measure.endpoint.bounds import without_the_impossible
 from planner.measure.endpoint.options import (
     KEY_VARIABLE,
     MAX_CONCURRENCY,
@@ -71,7 +70,7 @@ def measure_endpoint(
         secret = _checked(os.environ.get(KEY_VARIABLE, "") if key is None else key)
         benchmark = _Benchmark(options, name, configs or {}, teller, keep, stop)
         asyncio.run(benchmark.measure(secret))
-        record = calibrated(without_the_impossible(benchmark.record()))
+        record = calibrated(benchmark.record())
         keep(record)
     except PlannerError as error:
         teller.say("failed", note=error.code)

@@ -1,0 +1,62 @@
+"""Rows set against what the named model and accelerator can do at best: what is faster ran on something else."""
+
+from __future__ import annotations
+
+from planner.errors import PlannerError
+from planner.measure.predict import Run, resolve_run
+from planner.measure.record import Record, Row, measurement_of
+from planner.speed.bounds import tpot_bound, ttft_bound
+
+NOTE = "faster_than_possible"
+# Clocks and rounding; cards that run above their rated clock; rates that were themselves measured.
+BANDWIDTH_TOLERANCE, COMPUTE_TOLERANCE, MEASURED_TOLERANCE = 0.95, 0.75, 0.6
+LONGEST_S = 86_400.0  # a token, or a prompt, that takes a day isn't one
+
+
+def is_impossible(run: Run) -> bool:
+    """Whether a run's time per token or first token lies below its physical bound, or is no time of an answer."""
+    deployment, scenario = run.deployment, run.scenario
+    inputs = float(scenario.input_tokens)
+    own = deployment.accelerator.accelerator_class in ("own", "cpu")
+    measured = run.measurement.measured
+    for name in ("tpot_s", "ttft_s", "prefill_s"):
+        value = measured.get(name)
+        if value is None:
+            continue
+        if name == "tpot_s":
+            # One sequence, with what it has cached at first: fewer bytes than any step really reads.
+            bound = tpot_bound(deployment.work, deployment.hardware, 1.0, inputs)
+            share = BANDWIDTH_TOLERANCE
+        else:
+            bound = ttft_bound(deployment.work, deployment.hardware, inputs)
+            share = COMPUTE_TOLERANCE
+        floor = float(bound.seconds) * (min(share, MEASURED_TOLERANCE) if own else share)
+        if value > LONGEST_S or (bound.from_memory and value < floor):
+            return True
+    return False
+
+
+def without_the_impossible(record: Record) -> Record:
+    """The record with rows marked that are faster than the named model can be read or computed there.
+
+    Such a row says nothing of the named deployment, and doesn't count in a calibration. Rows that the planner has no
+    answer for stay as they are.
+    """
+    if not record.accelerator:
+        return record
+    rows = [_marked(row) if _row_is_impossible(record, row) else row for row in record.rows]
+    return record.model_copy(update={"rows": rows})
+
+
+def _marked(row: Row) -> Row:
+    notes = row.notes if NOTE in row.notes else [*row.notes, NOTE]
+    return row.model_copy(update={"role": "other", "notes": notes})
+
+
+def _row_is_impossible(record: Record, row: Row) -> bool:
+    if row.outcome != "measured" or row.role == "other":
+        return False
+    try:
+        return is_impossible(resolve_run(measurement_of(record, row)))
+    except PlannerError:
+        return False
