@@ -77,7 +77,12 @@ def entry_error(error: ValidationError, code: str, field: str) -> InvalidInput:
     """The first thing that is wrong in a file from outside, as a refusal."""
     first = error.errors(include_url=False, include_context=False)[0]
     key = ".".join(str(part) for part in first["loc"])[:120]
-    return InvalidInput(code, field=field, key=key or "-", reason=str(first["msg"])[:200])
+    return InvalidInput(
+        code,
+        field=field,
+        key=key or "-",
+        reason=str(first["msg"]).removeprefix("Value error, ")[:200],
+    )
 
 
 @lru_cache(maxsize=64)
