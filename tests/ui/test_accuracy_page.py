@@ -18,6 +18,7 @@ from planner.ui.accuracy_data import (
     class_cards,
     engine_of,
     engines,
+    errors_of,
     family_name,
     hovers,
     kind_of,
@@ -31,7 +32,7 @@ from planner.ui.charts.accuracy import COLOURS, scatter_chart
 from planner.ui.charts.accuracy_families import FLOOR, families_chart
 from planner.ui.locale import LANGUAGES, catalogue, text
 from planner.ui.locale.numbers import format_value
-from planner.ui.pages.accuracy import best_known, too_narrow, weakest
+from planner.ui.pages.accuracy import best_known, by_question, too_narrow, weakest
 from tests.ui.driver import charts, clean, markup, open_app, words
 
 H100 = {
@@ -128,7 +129,8 @@ def test_the_worst_rows_are_those_of_the_report(
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_first_line_says_how_far_off_and_then_where_we_are_weak(language: str) -> None:
     app = open_app("accuracy", locale=language)
-    verdict = re.search(r'<div class="hr-verdict.*?</div></div>', markup(app), re.DOTALL)
+    top = markup(app).partition(family_name(best_known(record()) or "", language))[0]
+    verdict = [markup(app)[top.rindex('<div class="hr-verdict') :].partition("</div></div>")[0]]
     assert verdict
     for one in (record().overall, record().overall_memory):
         for value, kind in (
@@ -189,7 +191,29 @@ def test_it_begins_with_the_scenarios_engine_and_card(language: str) -> None:
     rows = table(app, text("accuracy.yours_title", language))
     counts = [int(re.sub(r"\D", "", row[1])) for row in rows]
     assert sum(counts) == len(mine) > 100
-    assert format_value(len(mine), "count", language) in words(app)
+    groups = by_question(mine)
+    assert list(groups) == ["token", "first", "memory"]
+    said = markup(app).replace("<b>", "").replace("</b>", "")
+    for name, some in groups.items():
+        one = errors_of(some)
+        values = {"figures": one.rows, "median": one.median}
+        line = text(f"accuracy.yours_{name}", language, **values).replace("**", "")
+        assert line in said
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [("Qwen/Qwen3-8B", "serving.tpot.dense"), ("Qwen/Qwen3-30B-A3B", "serving.tpot.experts")],
+)
+def test_it_begins_with_the_family_of_the_scenarios_kind_of_model(model: str, family: str) -> None:
+    app = open_app("accuracy", lang="en", **H100 | {"model": model})
+    clean(app)
+    assert widget(app, "selectbox", "accuracy-family").value == family
+
+
+def test_where_only_rates_of_everyone_were_measured_those_are_said() -> None:
+    rates = tuple(one for one in record().points if one.quantity == "output_tokens_per_s")
+    assert list(by_question(rates)) == ["rate"]
 
 
 def test_a_card_that_was_not_measured_with_the_engine_is_said_to_be_unknown() -> None:

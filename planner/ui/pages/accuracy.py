@@ -12,7 +12,7 @@ from planner.catalog.accelerators import Accelerator
 from planner.catalog.calibration_constants import accelerator_class
 from planner.deployment import resolve
 from planner.evaluation import Evaluation
-from planner.measure.accuracy import TARGETS, Point
+from planner.measure.accuracy import TARGETS
 from planner.ui.accuracy_data import (
     FEW,
     Compared,
@@ -42,10 +42,19 @@ INTENDED = 0.80  # part of the measurements that ranges are meant to hold
 TOO_FEW = 0.70  # part of them below which ranges plainly don't
 ENOUGH = 40  # figures from which one may be called the best known
 ANY = ""  # of a select: no restriction
+# What a visitor asks that a figure answers; all others are of memory.
+QUESTIONS = {
+    "tpot_s": "token",
+    "ttft_s": "first",
+    "prefill_s": "first",
+    "output_tokens_per_s": "rate",
+    "total_tokens_per_s": "rate",
+}
 
 
 def draw_page(evaluation: Evaluation) -> None:
-    draw_record(evaluation.deployment.engine, resolve(evaluation.scenario).accelerator)
+    deployment = resolve(evaluation.scenario)
+    draw_record(deployment.engine.id, deployment.accelerator, mixture=bool(deployment.work.experts))
 
 
 def draw_without() -> None:
@@ -53,14 +62,15 @@ def draw_without() -> None:
     draw_record(ANY, None)
 
 
-def draw_record(engine: str, card: Accelerator | None) -> None:
+def draw_record(engine: str, card: Accelerator | None, *, mixture: bool = False) -> None:
     with st.spinner(plain("accuracy.working")):
         found, fixed = record(), tables(language())
-    headline(found)
     st.subheader(t("accuracy.yours_title"), anchor="yours")
     chosen = yours(engine, card)
+    st.subheader(t("accuracy.overall_title"), anchor="overall")
+    headline(found)
     st.subheader(t("accuracy.scatter_title"), anchor="scatter")
-    charts(found, chosen)
+    charts(found, chosen, mixture=mixture)
     st.subheader(t("accuracy.families_title"), anchor="families")
     families(found, fixed)
     st.subheader(t("accuracy.worst_title"), anchor="worst")
@@ -101,7 +111,7 @@ def headline(found: Record) -> None:
     if weak := weakest(found):
         says.append(h("accuracy.weakest", families=_named(found, weak, "median")))
     if narrow := too_narrow(found):
-        says.append(h("accuracy.too_narrow", families=_named(found, narrow, "coverage")))
+        says.append(h("accuracy.too_narrow", families=_named(found, narrow, "coverage"), few=FEW))
     says.append(h("accuracy.runs", runs=found.runs))
     draw(
         '<div class="hr-verdict hr-plain hr-single" role="status">'
@@ -176,6 +186,7 @@ def yours(engine: str, card: Accelerator | None) -> tuple[Compared, ...]:
             index=[ANY, *class_cards()].index(own_group),
             format_func=lambda id_: class_name(id_, spoken) if id_ else plain("accuracy.any_card"),
             key=f"accuracy-class-{start}",
+            help=t("accuracy.card_help"),
             persist_state="session",
         )
     chosen = selected(chosen_engine, chosen_group)
@@ -192,26 +203,47 @@ def yours(engine: str, card: Accelerator | None) -> tuple[Compared, ...]:
         says.append(h("accuracy.yours_none", **where))
         draw(f"<p>{' '.join(says)}</p>")
         return record().points
-    speed = tuple(one for one in chosen if isinstance(one, Point))
-    memory = tuple(one for one in chosen if not isinstance(one, Point))
-    for kind, some in (("yours", speed), ("yours_memory", memory)):
-        if some:
-            one = errors_of(some)
-            key = f"accuracy.{kind}" if one.rows > 1 else f"accuracy.{kind}_one"
-            values = {"figures": one.rows, "median": one.median, "coverage": one.coverage}
-            says.append(h(key, **where, **values))
-    draw(f'<div class="hr-stack hr-whole"><p>{" ".join(says)}</p>{own_table(chosen)}</div>')
+    says.append(h("accuracy.yours", **where))
+    for kind, some in by_question(chosen).items():
+        one = errors_of(some)
+        says.append(h(f"accuracy.yours_{kind}", figures=one.rows, median=one.median))
+    draw(
+        '<div class="hr-verdict hr-plain hr-single" role="status">'
+        f'<span class="hr-lead">{"<br>".join(says)}</span></div>'
+        f'<div class="hr-stack hr-whole">{own_table(chosen)}'
+        f'<p class="hr-about">{h("accuracy.terms")}</p></div>'
+    )
     return chosen
+
+
+def by_question(chosen: Iterable[Compared]) -> dict[str, tuple[Compared, ...]]:
+    """The figures by what a visitor asks: each token, the first one, memory; everyone's rate where neither is known."""
+    groups: dict[str, list[Compared]] = {"token": [], "first": [], "rate": [], "memory": []}
+    for one in chosen:
+        groups[QUESTIONS.get(one.quantity, "memory")].append(one)
+    if groups["token"] or groups["first"]:
+        del groups["rate"]  # of bursts and batches, which few ask about
+    return {name: tuple(some) for name, some in groups.items() if some}
 
 
 # --- Charts ----------------------------------------------------------------------------------------------------------
 
 
-def charts(found: Record, chosen: tuple[Compared, ...]) -> None:
-    """Predicted against measured for one family, and what it costs that something was never measured."""
+def charts(found: Record, chosen: tuple[Compared, ...], *, mixture: bool) -> None:
+    """Predicted against measured for one family, and what it costs that something was never measured.
+
+    Args:
+        mixture: the scenario's model has experts, so that it begins with their family where there is one.
+    """
     some = len(chosen) < len(found.points)
     counted = errors_by_family(chosen)
-    largest = max(counted, key=lambda name: (name in found.speed, counted[name].rows))
+    own_kind, other = ("experts", "dense") if mixture else ("dense", "experts")
+
+    def nearness(name: str) -> tuple[bool, bool, bool, int]:
+        kind = name.rpartition(".")[2]
+        return name in found.speed, kind != other, kind == own_kind, counted[name].rows
+
+    largest = max(counted, key=nearness)
     names = list(found.families)
     with st.container(key="accuracy-choices", horizontal=True, vertical_alignment="bottom"):
         family = st.selectbox(
