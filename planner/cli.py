@@ -196,6 +196,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
+        if error.errno is None:  # not a call of the system, such as a library that can't be loaded
+            raise
         values = {"file": str(error.filename or "-"), "reason": error.strerror or str(error)}
         print(
             say_error(InvalidInput("file_cannot_be_written", **values), language), file=sys.stderr

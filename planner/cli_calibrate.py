@@ -13,6 +13,7 @@ from typing import Any
 from planner.catalog.measurements import Measurement, read_measurements
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
 from planner.errors import InvalidInput, Note
+from planner.measure.keep import write_whole
 from planner.measure.own_fit import calibrated, fitted_to
 from planner.measure.record import MAX_BYTES, Record, parse_record, record_text
 from planner.measure.refit import by_plan, outcome_json, refit, refitted_notes
@@ -137,13 +138,16 @@ def _refit(
 
 def _runs(path: Path) -> list[Measurement]:
     """The rows of a table of runs; none of one beside them, as of what was left out."""
-    lines = _text(path, "measurements").splitlines()
-    columns = next(csv.reader(lines), [])
-    return list(read_measurements(lines, path.stem)) if "id" in columns else []
+    columns = next(csv.reader(_lines(path)[:1]), [])
+    return _rows(path) if "id" in columns else []
 
 
 def _rows(path: Path) -> list[Measurement]:
-    return list(read_measurements(_text(path, "measurements").splitlines(), path.stem))
+    return list(read_measurements(_lines(path), path.stem))
+
+
+def _lines(path: Path) -> list[str]:
+    return _text(path, "measurements").splitlines()
 
 
 def _record(path: Path, field: str) -> Record:
@@ -162,9 +166,11 @@ def _text(path: Path, field: str) -> str:
             "file_unreadable", field=str(path), reason=error.strerror or ""
         ) from error
     except UnicodeDecodeError as error:
-        raise InvalidInput("measurement_not_json", field=field) from error
+        if path.suffix.lower() == JSON or field == "calibration":
+            raise InvalidInput("measurement_not_json", field=field) from error
+        raise InvalidInput("measurements_not_text", field=field, file=path.name) from error
 
 
 def _write(path: Path, record: Record | None, own: OwnCalibration) -> None:
     text = record_text(record) if record else own.model_dump_json(indent=1) + "\n"
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)

@@ -116,12 +116,14 @@ def run_endpoint(arguments: argparse.Namespace, language: str) -> int:
     from planner.cli_output import print_json
     from planner.endpoint_report import endpoint_json, endpoint_text, step_text
     from planner.measure.endpoint.benchmark import measure_endpoint
-    from planner.measure.keep import keep
+    from planner.measure.keep import keep, require_writable
     from planner.measure.lock import machine_lock
     from planner.measure.progress import json_lines
     from planner.measure.record import Record
     from planner.ui.locale import text
 
+    if arguments.output is not None:
+        require_writable(Path(arguments.output))
     options, configs = _options(arguments)
 
     def tell(step: dict[str, Any]) -> None:

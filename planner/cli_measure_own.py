@@ -71,13 +71,16 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
     """The `measure` verb; returns the exit code."""
     if arguments.probe:
         return _probe(arguments, language, print_json)
-    from planner.measure.keep import keep
+    from planner.measure.keep import keep, require_writable
     from planner.measure.progress import json_lines
-    from planner.measure.record import Record
+    from planner.measure.readers.untrusted import name_in
+    from planner.measure.record import MAX_NAME, Record
     from planner.measure.run import Cancelled, Options, Run
     from planner.measure_report import about_text, measured_json, measured_text, step_text
     from planner.ui.locale import text
 
+    if arguments.output:
+        require_writable(Path(arguments.output))
     options = Options(
         device=arguments.device,
         quick=arguments.quick,
@@ -85,7 +88,7 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
         weights=arguments.weights,
         weights_from=arguments.weights_from,
         check=not arguments.no_check,
-        name=arguments.name,
+        name=(name_in(arguments.name) or "")[:MAX_NAME] or None,
         **_model(arguments),
     )
 

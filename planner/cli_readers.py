@@ -58,16 +58,18 @@ def add_import(parser: argparse.ArgumentParser) -> None:
 def run_import(arguments: argparse.Namespace, language: str) -> int:
     """`measure import`: another tool's results as a measurement, with the calibration that they give."""
     from planner.cli_output import print_json
+    from planner.measure.keep import keep, require_writable
     from planner.measure.own_fit import calibrated
     from planner.measure.readers import complete, recognise
-    from planner.measure.record import record_text
     from planner.readings_report import import_text
 
+    if arguments.output is not None:
+        require_writable(Path(arguments.output))
     reading = recognise(read_file(arguments.file))
     given = _given(arguments, language) | {"name": arguments.name, "date": arguments.date}
     record = calibrated(complete(reading, given, "" if arguments.file == "-" else arguments.file))
     if arguments.output is not None:
-        Path(arguments.output).write_text(record_text(record), encoding="utf-8")
+        keep(Path(arguments.output), record)
     if arguments.json:
         print_json(record.model_dump(mode="json"))
     else:

@@ -90,11 +90,11 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
         family: what its rows are called.
 
     Raises:
-        BadProfile: for a row with a quantity that isn't a positive number, none at all, or an unknown way of arriving.
+        BadProfile: for a row with a quantity that isn't a positive number, none at all, an unknown way of arriving or
+            more cells than the header, and for what isn't CSV.
     """
-    reader = csv.DictReader(lines)
-    for row in reader:
-        key = row.get("id") or f"line {reader.line_num}"
+    for line, row in _csv_rows(lines, family):
+        key = row.get("id") or f"line {line}"
         measured: dict[str, float] = {}
         for name in QUANTITIES + MEMORY_QUANTITIES:
             text = row.get(name) or ""
@@ -128,6 +128,26 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
             row.get("settings") or "",
             row.get("constants") or "",
         )
+
+
+def _csv_rows(lines: Iterable[str], family: str) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """Each row with the line that it begins on; raises BadProfile for what isn't CSV."""
+    reader = csv.DictReader(lines, strict=True)
+    line = 1
+    try:
+        names = reader.fieldnames or ()
+        line = reader.line_num + 1
+        for row in reader:
+            if None in row:  # csv's key for cells beyond the header
+                raise BadProfile(
+                    "measurement_row_too_long", file=family, line=line, columns=len(names)
+                )
+            yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise BadProfile(
+            "measurement_not_csv", file=family, line=line, reason=str(error)
+        ) from error
 
 
 @lru_cache(maxsize=16)

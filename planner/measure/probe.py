@@ -5,9 +5,11 @@ The processor is always there to be measured, and is always called what it is.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import platform
 from dataclasses import asdict, dataclass
+from types import ModuleType
 from typing import Any
 
 from planner.catalog.accelerators import Accelerator, accelerator
@@ -20,6 +22,7 @@ SAME_MEMORY_FRACTION = (
     0.08  # totals of one card differ by driver, ECC and what the firmware holds back
 )
 GIB = 2.0**30
+SETUP = "make measure-setup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,23 @@ class Probe:
 
 
 def require_torch() -> None:
-    """Raises PlannerError `torch_missing` where torch or transformers isn't installed."""
+    """Raises PlannerError where torch or transformers isn't installed (`torch_missing`) or can't be loaded
+    (`torch_damaged`)."""
     missing = [name for name in ("torch", "transformers") if not _installed(name)]
     if missing:
-        raise PlannerError("torch_missing", packages=missing, command="make measure-setup")
+        raise PlannerError("torch_missing", packages=missing, command=SETUP)
+    for name in ("torch", "transformers"):
+        _load(name)
+
+
+def _load(name: str) -> ModuleType:
+    """A package, imported; raises PlannerError `torch_damaged` where that fails, as with a library that is missing."""
+    try:
+        return importlib.import_module(name)
+    except (ImportError, OSError, RuntimeError, SyntaxError, AttributeError, NameError) as error:
+        lines = str(error).strip().splitlines()
+        reason = f"{type(error).__name__}: {lines[0][:200] if lines else '-'}"
+        raise PlannerError("torch_damaged", package=name, reason=reason, command=SETUP) from error
 
 
 def _installed(name: str) -> bool:
@@ -142,8 +158,7 @@ def _nvidia_targets(gpu: Gpu, first: int) -> list[Target]:
 
 def _torch_targets() -> list[Target]:
     """GPUs of other makers, as torch finds them."""
-    import torch
-
+    torch = _load("torch")
     found: list[Target] = []
     if getattr(torch.version, "hip", None) and torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
@@ -187,7 +202,8 @@ def probe(*, ask_torch: bool = True) -> Probe:
         ask_torch: where there is no NVIDIA GPU, also import torch, if it is there, to look for others (seconds).
 
     Raises:
-        PlannerError: `gpu_lost`, where a GPU has fallen off its bus.
+        PlannerError: `gpu_lost`, where a GPU has fallen off its bus; `torch_damaged`, where torch is asked and can't be
+            loaded.
     """
     found, cpu = nvidia(), processor()
     targets: list[Target] = []

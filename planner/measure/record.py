@@ -19,6 +19,7 @@ from planner.scenario import Scenario
 
 MAX_BYTES = 8_000_000
 MAX_ROWS = 5_000
+MAX_NAME = 80
 RecordQuantity = Literal[
     "tpot_s",
     "ttft_s",
@@ -133,7 +134,7 @@ class Record(Strict):
 
     format: Literal["headroom-measurement"]
     schema_version: Literal[1]
-    name: str = Field(min_length=1, max_length=80)
+    name: str = Field(min_length=1, max_length=MAX_NAME)
     date: str = Field(min_length=10, max_length=40)
     origin: Origin
     accelerator: str = Field(max_length=160)

@@ -48,7 +48,7 @@ from planner.measure.probe import (
 )
 from planner.measure.progress import Listener, Teller
 from planner.measure.quantise import QUANTISED
-from planner.measure.record import Figure, Record, Row
+from planner.measure.record import MAX_NAME, Figure, Record, Row
 from planner.measure.shape_run import Setting, ShapeRun, failed_rows
 
 FIGURE_S = {"quick": 0.7, "full": 2.0}
@@ -297,6 +297,8 @@ class Run:
 
 
 def _check(options: Options) -> None:
+    if options.name is not None and not 0 < len(options.name) <= MAX_NAME:
+        raise InvalidInput("measurement_bad_name", field="name", limit=MAX_NAME)
     if options.dtype is not None and options.dtype not in ("bf16", "fp16", "fp32"):
         raise InvalidInput(
             "dtype_not_measurable",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import threading
 import time
 import unicodedata
@@ -19,14 +20,13 @@ from pathlib import Path
 from uuid import uuid4
 
 from planner.errors import InvalidInput, PlannerError
-from planner.measure.record import MAX_BYTES, Record, parse_record, record_text
+from planner.measure.record import MAX_BYTES, MAX_NAME, Record, parse_record, record_text
 
 HOME = "HEADROOM_HOME"
 MAX_KEPT = 500
 MAX_TOTAL_BYTES = 200_000_000
 MAX_TRASH = 50
 TRASH_S = 14 * 24 * 3600.0
-MAX_NAME = 80
 KEY = re.compile(r"[a-z0-9-]{1,80}")
 # One process changes one folder at a time; between processes the file system's own rules hold.
 _CHANGING = threading.Lock()
@@ -117,8 +117,8 @@ class Store:
         found = []
         for path in self._files():
             with suppress(OSError):  # another program may take one away meanwhile
-                state = path.stat()
-                found.append(_line(path, state.st_mtime_ns, state.st_size))
+                about = path.stat()
+                found.append(_line(path, about.st_mtime_ns, about.st_size))
         found.sort(key=lambda one: (one.refusal is None, one.date), reverse=True)
         return found
 
@@ -286,7 +286,8 @@ class Store:
 
     def _files(self) -> list[Path]:
         try:
-            return sorted(path for path in self.folder.glob("*.json") if KEY.fullmatch(path.stem))
+            found = (path for path in self.folder.glob("*.json") if KEY.fullmatch(path.stem))
+            return sorted(path for path in found if path.is_file())  # never a pipe or a device
         except OSError:
             return []
 
@@ -338,11 +339,18 @@ def _line(path: Path, _mtime_ns: int, _size: int) -> Kept:
 
 def _read(path: Path) -> Record:
     try:
-        with path.open("rb") as stream:
+        # A pipe would wait for whoever writes to it, a device might never end.
+        with open(path, "rb", opener=_at_once) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise InvalidInput("measurement_gone", field="measurement")
             content = stream.read(MAX_BYTES + 1)
     except OSError:
         raise InvalidInput("measurement_gone", field="measurement") from None
     return parse_record(content)
+
+
+def _at_once(name: str, flags: int) -> int:
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _make(folder: Path) -> None:

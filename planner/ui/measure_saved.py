@@ -7,8 +7,8 @@ import re
 import streamlit as st
 
 from planner.errors import PlannerError
-from planner.measure.record import Record, record_text
-from planner.measure.store import MAX_NAME, Kept
+from planner.measure.record import MAX_NAME, Record, record_text
+from planner.measure.store import Kept
 from planner.ui import state
 from planner.ui.locale import text
 from planner.ui.measure_shelf import Shelf, shelf

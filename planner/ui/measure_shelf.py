@@ -9,8 +9,8 @@ import streamlit as st
 
 from planner.errors import InvalidInput
 from planner.measure.job import Jobs
-from planner.measure.record import Record
-from planner.measure.store import MAX_NAME, Kept, Store, key_of, renamed, summary
+from planner.measure.record import MAX_NAME, Record
+from planner.measure.store import Kept, Store, key_of, renamed, summary
 from planner.ui.measure_switch import sharing_is_on
 
 MAX_IN_SESSION = 30

@@ -73,6 +73,39 @@ def test_a_measurement_calibrates_and_the_estimate_uses_it(
     assert elsewhere["speed"]["calibration"] == "transformers"  # type: ignore[index]
 
 
+HEADER = "model,gpu,engine,tpot_s,note\n"
+RUN = "Qwen/Qwen2.5-0.5B,t4,transformers,0.05,"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            (HEADER + RUN + "fine\n" + RUN + '"open\n' + RUN + "x\n").encode(),
+            ("runs", "line 3"),
+        ),
+        ((HEADER + RUN + "x,more\n").encode(), ("runs", "line 2")),
+        ((HEADER + RUN + "x\n").encode("utf-16"), ("runs.csv", "UTF-8 CSV")),
+        (b"\x89PNG\r\n\x1a\n\x00\xff", ("runs.csv", "UTF-8 CSV")),
+    ],
+)
+@pytest.mark.parametrize("flags", [[], ["--write"]])
+def test_a_table_that_is_none_is_refused_by_name_and_line(
+    content: bytes,
+    said: tuple[str, ...],
+    flags: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_bytes(content.replace(b"model,", b"id,model,", 1).replace(b"\nQ", b"\na,Q"))
+    assert main(["calibrate", str(path), *flags, "--lang", "en"]) == 1
+    line = capsys.readouterr().err
+    assert len(line.splitlines()) == 1
+    for part in said:
+        assert part in line
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [("{", "measurement_not_json"), ("[]", "measurement_foreign"), ("{}", "calibration_bad_entry")],

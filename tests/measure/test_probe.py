@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from planner.cli import main
+from planner.cli import VERBS, main
 from planner.errors import InvalidInput, PlannerError
 from planner.measure import probe as probing
 from planner.measure import system
@@ -145,6 +146,45 @@ def test_without_torch_one_line_says_what_to_do(
     assert "make measure-setup" in said
     assert main(["measure", "--probe"]) == 0
     assert "make measure-setup" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError("libcudart.so.13: cannot open shared object file\nmore"), "libcudart.so.13"),
+        (ImportError("cannot import name 'x'"), "ImportError: cannot import name 'x'"),
+    ],
+)
+def test_a_torch_that_cannot_be_loaded_is_said_in_one_line(
+    error: Exception,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    install(monkeypatch, [])
+
+    def damaged(_name: str) -> ModuleType:
+        raise error
+
+    monkeypatch.setattr(probing.importlib, "import_module", damaged)
+    for verb in (["--probe"], ["--device", "cpu"]):
+        assert main(["measure", *verb, "--json", "--lang", "en"]) == 1
+        printed = capsys.readouterr()
+        assert json.loads(printed.out)["error"]["code"] == "torch_damaged"
+        last = printed.err.strip().splitlines()[-1]
+        assert said in last
+        assert "make measure-setup" in last
+
+
+def test_an_import_that_fails_is_not_a_file_that_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> int:
+        raise OSError("libtorch.so: cannot open shared object file")
+
+    monkeypatch.setitem(VERBS, "measure", fails)
+    with pytest.raises(OSError, match="libtorch"):
+        main(["measure"])
 
 
 # --- The processor ----------------------------------------------------------------------------------------------------

@@ -245,8 +245,10 @@ def test_the_command_prints_what_it_measured(
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     common = ["measure", "--device", "cpu", "--quick", "--no-check", "--model"]
     output = tmp_path / "here.json"
-    assert main([*common, str(tmp_path / "config.json"), "--json", "-o", str(output)]) == 0
+    given = [str(tmp_path / "config.json"), "--name", f"  my {'x' * 100}\n"]
+    assert main([*common, *given, "--json", "-o", str(output)]) == 0
     data = json.loads(capsys.readouterr().out)
+    assert data["measurement"]["name"] == "my " + "x" * 77
     assert data["measurement"] == parse_record(output.read_bytes()).model_dump(mode="json")
     assert {one["quantity"] for one in data["comparison"]} >= {
         "prefill_s",
@@ -278,6 +280,13 @@ def test_what_cannot_be_measured_is_refused_before_it_begins(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert main(["measure", "--json", *flags]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["code"] == code
+
+
+@pytest.mark.parametrize("name", ["", "x" * 81])
+def test_a_name_that_no_record_may_have_is_refused_before_it_begins(name: str) -> None:
+    with pytest.raises(PlannerError) as refusal:
+        measured(name=name)
+    assert refusal.value.code == "measurement_bad_name"
 
 
 def test_torch_numbers_the_gpus_that_it_may_see(monkeypatch: pytest.MonkeyPatch) -> None:

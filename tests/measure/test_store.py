@@ -104,6 +104,20 @@ def test_a_damaged_file_is_listed_as_damaged_and_can_be_deleted(store: Store) ->
     assert (store.folder / "broken-1.json").exists()
 
 
+def test_only_files_are_read(store: Store) -> None:
+    good = store.save(record())
+    os.mkfifo(store.folder / "pipe-1.json")
+    (store.folder / "zero-1.json").symlink_to("/dev/zero")
+    (store.folder / "folder-1.json").mkdir()
+    assert [one.key for one in store.kept()] == [good]
+    for key in ("pipe-1", "zero-1", "folder-1"):
+        with refused("measurement_gone"):
+            store.load(key)
+    running = store.place_for_run()
+    os.mkfifo(running)
+    assert store.collect(running) is None
+
+
 def test_the_same_measurement_twice_is_one(store: Store) -> None:
     assert store.save(record()) == store.save(record())
     assert len(store.kept()) == 1

@@ -15,14 +15,13 @@ from planner.errors import InvalidInput
 from planner.measure.readers.recognise import recognise
 from planner.measure.readers.results import ResultRow, ResultsReading, Stat
 from planner.measure.readers.untrusted import name_in
-from planner.measure.record import Conditions, Record, Row
+from planner.measure.record import MAX_NAME, Conditions, Record, Row
 from planner.scenario import DATA_FIELDS, GivenConfig, Scenario
 
 DEPLOYMENT = ("model", "gpu", "engine", "engine_version", "weights")
 WORKLOAD = ("input_tokens", "output_tokens", "concurrency")
 DEGREES = ("gpus", "tp", "pp", "dp")  # one of them says over how many GPUs
 OWN = ("name", "date", *DATA_FIELDS)  # given, and not a field of each row's scenario
-LONGEST_NAME = 80
 
 
 def missing_fields(reading: ResultsReading, given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -89,7 +88,7 @@ def complete(reading: ResultsReading, given: Mapping[str, Any], name: str = "") 
     return Record(
         format="headroom-measurement",
         schema_version=1,
-        name=(name_in(said.get("name")) or _stem(name) or reading.tool)[:LONGEST_NAME],
+        name=(name_in(said.get("name")) or _stem(name) or reading.tool)[:MAX_NAME],
         date=date or _now(),
         origin="imported",
         accelerator=common["gpu"],
