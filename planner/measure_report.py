@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from planner.measure.comparison import Compared, compare_record, median_errors
+from planner.measure.comparison import Compared, compare_record, is_rate, is_time, median_errors
+from planner.measure.noise import drift_factor
 from planner.measure.nvml import Gpu, Nvidia
 from planner.measure.probe import Probe, Target
 from planner.measure.record import Figure, Record
@@ -163,7 +164,7 @@ def _ratio(error: float | None, language: str) -> str:
 
 
 def _row(one: Compared, language: str) -> str:
-    kind = "time" if one.quantity.endswith("_s") else "bytes"
+    kind = "time" if is_time(one.quantity) else "rate" if is_rate(one.quantity) else "bytes"
     measured, before = (
         format_value(value, kind, language)
         for value in (one.measured.median, float(one.before.mid))
@@ -182,6 +183,8 @@ def reason_text(reason: Mapping[str, Any], language: str) -> str:
     values = dict(reason)
     if "why" in values:
         values["why"] = text(f"measure.throttle.{values['why']}", language)
+    if "drift_fraction" in values:
+        values["factor"] = drift_factor(values["drift_fraction"])
     return text(f"measure.noise.{reason['code']}", language, **values)
 
 

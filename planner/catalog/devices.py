@@ -73,16 +73,25 @@ def parse_device(data: Mapping[str, Any], field: str = "device") -> DeviceEntry:
     return entry
 
 
+# What pydantic finds wrong, by the word that says it in each language.
+WRONG = {
+    "entry_missing": ("missing",),
+    "entry_unknown": ("extra_forbidden",),
+    "entry_out_of_range": ("greater_than", "less_than", "finite_number"),
+    "entry_length": ("too_long", "too_short", "string_too"),
+    "entry_pattern": ("string_pattern",),
+    "entry_kind": ("int_", "float_", "string_", "bool_", "list_", "dict_", "literal", "model_"),
+}
+
+
 def entry_error(error: ValidationError, code: str, field: str) -> InvalidInput:
     """The first thing that is wrong in a file from outside, as a refusal."""
     first = error.errors(include_url=False, include_context=False)[0]
     key = ".".join(str(part) for part in first["loc"])[:120]
-    return InvalidInput(
-        code,
-        field=field,
-        key=key or "-",
-        reason=str(first["msg"]).removeprefix("Value error, ")[:200],
-    )
+    kind = str(first["type"])
+    word = next((word for word, kinds in WRONG.items() if kind.startswith(kinds)), None)
+    reason = word or str(first["msg"]).removeprefix("Value error, ")[:200]
+    return InvalidInput(code, field=field, key=key or "-", reason=reason)
 
 
 @lru_cache(maxsize=64)

@@ -75,6 +75,31 @@ def compare_record(record: Record) -> Comparison:
     return Comparison(tuple(figures), tuple(refused))
 
 
+def is_rate(quantity: str) -> bool:
+    """Whether a figure is a throughput (tokens/s)."""
+    return quantity.endswith("_per_s")
+
+
+def is_time(quantity: str) -> bool:
+    """Whether a figure is a time (s); the name of a rate ends like one."""
+    return quantity.endswith("_s") and not is_rate(quantity)
+
+
+def counted(figures: Sequence[Compared]) -> list[Compared]:
+    """Figures that count in an overall error: every time, and one rate of each row.
+
+    Output and total rate of a row are the same requests over the same seconds, so that they err alike.
+    """
+    rated: set[str] = set()
+    found = []
+    for one in figures:
+        if is_time(one.quantity) or (is_rate(one.quantity) and one.row not in rated):
+            found.append(one)
+        if is_rate(one.quantity):
+            rated.add(one.row)
+    return found
+
+
 def _row(record: Record, row: Row, own: OwnCalibration | None) -> Iterator[Compared]:
     run = resolve_run(measurement_of(record, row))
     after = _own(run, own)

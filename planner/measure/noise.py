@@ -41,6 +41,12 @@ def is_noisy(values: list[float]) -> bool:
     return len(values) < 2 or variation_fraction(values) > VARIES_FRACTION
 
 
+def drift_factor(fraction: float) -> float:
+    """How many times as long the slower of two runs of the same work took (≥ 1), from slower or quicker / other − 1."""
+    factor = max(1.0 + fraction, 1e-9)
+    return max(factor, 1.0 / factor)
+
+
 class Watch:
     """Looks at the machine before, between and after the rows."""
 

@@ -16,10 +16,22 @@ from planner.ui.measure_saved import show
 from planner.ui.measure_shelf import shelf
 from planner.ui.measure_words import signed
 from planner.ui.state import plain
-from planner.ui.widgets import draw, h, notes, range_text, refusal_text, shown, t, table_html
+from planner.ui.widgets import (
+    draw,
+    h,
+    notes,
+    notes_html,
+    range_text,
+    refusal_text,
+    shown,
+    t,
+    table_html,
+)
 
 MOST_MB = 8
-FILLED = ("model", "gpu", "weights", "kv", "engine_version")
+OWN_DEVICE = "device"
+IMPORTED_KEY = "measure_imported"
+FILLED = ("model", "weights", "kv", "engine_version")
 
 
 # --- Logs ------------------------------------------------------------------------------------------------------------
@@ -33,29 +45,52 @@ def log_tab() -> None:
         return
     try:
         reading = read_log(given)
-        filled = _filled(reading)
-        if "gpu" in filled and "device" not in filled:
-            filled["gpu"] = _card(str(filled["gpu"]))
+    except PlannerError as refusal:
+        _refused(refusal)
+        return
+    filled = _filled(reading)
+    if "gpu" in reading.missing:
+        if not (card := _card()):
+            draw(f'<p class="hr-about">{h("measure.log_which_gpu")}</p>')
+            return
+        filled |= card
+    try:
         compared = compare_log(reading, filled)
     except PlannerError as refusal:
-        with st.container(key="refusal-log"):
-            st.markdown(refusal_text(refusal))
+        gpu = {"gpu": reading.scenario.get("gpu"), "device": None, **filled}
+        _refused(refusal, choices.engine_name(reading.tool), choices.card_name(gpu))
         return
     _log(reading, compared, filled)
 
 
-def _card(current: str) -> str:
-    """The GPU that the log was written on, which most engines don't print; at first the scenario's."""
+def _refused(refusal: PlannerError, engine: str = "", gpu: str = "") -> None:
+    """Why there is nothing to see; of a log that could be read, what it is of."""
+    with st.container(key="refusal-log"):
+        if engine:
+            st.markdown(t("measure.log_refused", engine=engine, gpu=gpu))
+        st.markdown(refusal_text(refusal))
+
+
+def _card() -> dict[str, Any]:
+    """The GPU that the log was written on, which most engines don't print; nothing until somebody says it."""
     names = choices.accelerator_names()
-    base = current.partition("@")[0]
+    now = state.values()
+    if now["device"]:
+        own = plain("sidebar.own_device", name=choices.card_name(now))
+        names = {OWN_DEVICE: own, **names}
     chosen = st.selectbox(
         plain("measure.log_gpu"),
         list(names),
-        index=list(names).index(base) if base in names else 0,
+        index=None,
         format_func=names.__getitem__,
-        key=f"measure_log_gpu_{base}",
+        placeholder=plain("sidebar.choose"),
+        key="measure_log_gpu",
     )
-    return current if chosen == base else str(chosen)
+    if not chosen:
+        return {}
+    if chosen == OWN_DEVICE:
+        return {"gpu": now["gpu"], "device": now["device"]}
+    return {"gpu": chosen}
 
 
 def _given(key: str, label: str, types: list[str]) -> str | bytes:
@@ -68,15 +103,17 @@ def _given(key: str, label: str, types: list[str]) -> str | bytes:
 
 
 def _filled(reading: LogReading) -> dict[str, Any]:
-    """What the log doesn't say, from the scenario in the sidebar."""
+    """What the log doesn't say, from the scenario in the sidebar; how a model was stored only where it's that model."""
     now = state.values()
     filled = {name: now[name] for name in FILLED if name in reading.missing and now[name]}
+    same = "model" in filled or reading.scenario.get("model") == now["model"]
+    needed = any(note.code == "log_weights_method" for note in reading.notes)
+    if not same:
+        filled = {"weights": filled["weights"]} if needed and "weights" in filled else {}
     if "engine_version" in filled and now["engine"] != reading.tool:
         del filled["engine_version"]
     if "model" in filled and now["config"]:
         filled["config"] = now["config"]
-    if "gpu" in filled and now["device"]:
-        filled["device"] = now["device"]
     return filled
 
 
@@ -93,7 +130,7 @@ def _log(reading: LogReading, compared: LogComparison, filled: dict[str, Any]) -
         )
         + f'</span><div class="hr-more">{_inside_words(compared)}</div></div>'
     )
-    names = [plain(f"field.{name}") for name in filled if name in FILLED and name != "gpu"]
+    names = [plain(f"field.{name}") for name in filled if name in FILLED]
     if names:
         draw(f'<p class="hr-about">{h("measure.log_filled", names=names)}</p>')
     if compared.rows:
@@ -114,7 +151,8 @@ def _log(reading: LogReading, compared: LogComparison, filled: dict[str, Any]) -
 
 def _inside_words(compared: LogComparison) -> str:
     """How many of the printed figures the predictions hold."""
-    known = [row.inside for row in compared.rows if row.inside is not None]
+    ranged = [row for row in compared.rows if row.predicted and _range(row)]
+    known = [row.inside for row in ranged if row.inside is not None]
     return h("measure.log_inside", inside=sum(known), known=len(known)) if known else ""
 
 
@@ -124,8 +162,20 @@ def _scenario_changes(compared: LogComparison) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "calibration"}
 
 
+def _kind(row: LogRow) -> str:
+    """Format of a figure's numbers: requests that the cache holds are printed with decimals."""
+    if "bytes" in row.quantity:
+        return "gib"
+    return "number" if row.quantity == "max_concurrency" else "count"
+
+
+def _range(row: LogRow) -> str:
+    """The predicted range as shown; nothing where it is one number."""
+    return range_text(row.predicted, _kind(row)) if row.predicted else ""
+
+
 def _log_cells(row: LogRow) -> tuple[str, ...]:
-    kind = "gib" if "bytes" in row.quantity else "count"
+    kind = _kind(row)
     figure = h(f"figure.{row.quantity}")
     if row.predicted is None:
         return figure, html.escape(shown(row.printed, kind)), h("log.no_prediction"), "–", "–"
@@ -133,7 +183,7 @@ def _log_cells(row: LogRow) -> tuple[str, ...]:
         figure,
         html.escape(shown(row.printed, kind)),
         html.escape(shown(float(row.predicted.mid), kind)),
-        html.escape(range_text(row.predicted, kind)) or "–",
+        html.escape(_range(row)) or "–",
         signed(row.error_fraction),
     )
 
@@ -150,6 +200,8 @@ def import_tab() -> None:
     if file is not None:
         results_fields(file.getvalue())
     st.button(t("measure.import_do"), key="measure-import", type="primary", on_click=_import)
+    if name := st.session_state.pop(IMPORTED_KEY, None):
+        draw(notes_html([h("measure.imported", name=name)], "info"))
     if refused := st.session_state.get("measure_import_refused"):
         with st.container(key="refusal-import"):
             st.markdown(refusal_text(refused))
@@ -162,7 +214,8 @@ def _import() -> None:
         return
     try:
         record = record_of(file.getvalue(), file.name)
-        key, _ = shelf().save_new(with_calibration(record))
+        key, kept = shelf().save_new(with_calibration(record))
         show(key)
+        st.session_state[IMPORTED_KEY] = kept.name
     except PlannerError as refusal:
         st.session_state["measure_import_refused"] = refusal

@@ -10,7 +10,7 @@ from planner.catalog.calibration_constants import SHIPPED, weights_kind
 from planner.catalog.own_calibration import OwnCalibration, OwnConstant
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation
-from planner.measure.comparison import Comparison, compare_record
+from planner.measure.comparison import Comparison, compare_record, counted
 from planner.measure.record import Figure, Record
 from planner.ui import choices, state
 from planner.ui.charts.base import draw_chart
@@ -64,7 +64,7 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
         with st.expander(t("measure.import_notes"), key="measure-import-notes"):
             draw(notes_html(told, "info"))
     loads(record)
-    if (chart := measured_chart(compared.figures)) is not None:
+    if (chart := measured_chart(compared.figures, busy=record.conditions.noisy)) is not None:
         if lengths := length_charts(record, compared.figures):
             with side_by_side():
                 for one in lengths:
@@ -91,20 +91,23 @@ def _headline(record: Record, compared: Comparison) -> None:
     """What was found, in one sentence."""
     names = choices.accelerator_names()
     where = record.device.name if record.device else names.get(record.accelerator)
-    times = [one for one in compared.figures if one.quantity.endswith(("_s", "_per_s"))]
+    times = counted(compared.figures)
     said = {
         "name": record.name,
         "device": where or record.accelerator or plain("measure.unknown_device"),
         "date": record.date[:10],
     }
-    if times:
+    busy = record.conditions.noisy
+    if busy:
+        sentence = h("measure.headline_busy", **said)
+    elif times:
         before, after, runs = errors_words(times)
         key = "measure.headline" if after is not None else "measure.headline_plain"
         sentence = h(key, **said, before=before, after=after or 0.0, runs=runs)
     else:
         sentence = h("measure.headline_none", **said)
     more = []
-    if own := record.calibration:
+    if (own := record.calibration) and not busy:
         for what, error in (("ttft", own.ttft), ("tpot", own.tpot)):
             if error is not None:
                 more.append(
@@ -139,10 +142,11 @@ def _use(record: Record, evaluation: Evaluation | None) -> None:
         told = [note_html(note) for note in notes if note.code in IN_USE] or [h("measure.in_use")]
         draw(notes_html(told, "info"))
         return
+    busy = record.conditions.noisy
     st.button(
-        t("measure.use"),
+        t("measure.use_busy" if busy else "measure.use"),
         key="measure-use",
-        type="primary",
+        type="secondary" if busy else "primary",
         icon=":material/check:",
         on_click=state.apply,
         args=(changes_for(record, own), plain("undo.calibration", name=own.name)),

@@ -6,18 +6,27 @@ from typing import Any
 
 import streamlit as st
 
+from planner.catalog.engine_profiles import engine_ids
+from planner.catalog.formats import weight_format_ids
 from planner.errors import PlannerError
 from planner.measure.readers import ResultsReading, complete, missing_fields, recognise
 from planner.measure.record import Record, parse_record
+from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_TOKENS
 from planner.ui import choices, state
 from planner.ui.state import plain
-from planner.ui.widgets import draw, h
+from planner.ui.widgets import draw, h, missing_label, weights_label
 
 TYPES = ["json", "jsonl", "csv", "md", "txt"]
 OWN_MARK = b'"headroom-measurement"'
 KEY = "measure_results_{}"
-# What the sidebar's scenario is likely to share with the runs; the rest is for the visitor to say.
-FROM_SCENARIO = ("model", "engine", "engine_version", "weights")
+EXAMPLES = {"model": "Qwen/Qwen3-8B", "engine_version": "0.11.0"}
+# The most that a number may be.
+NUMBERS = {
+    "gpus": MAX_GPUS,
+    "input_tokens": MAX_TOKENS,
+    "output_tokens": MAX_TOKENS,
+    "concurrency": MAX_CONCURRENCY,
+}
 
 
 def record_of(content: bytes, name: str) -> Record:
@@ -48,28 +57,59 @@ def results_fields(content: bytes) -> None:
     printed = " · ".join(one for one in (reading.printed_model, reading.printed_gpu) if one)
     key = "import.missing_beside" if printed else "import.missing"
     draw(f'<p class="hr-about">{h(key, printed=printed)}</p>')
+    likely = _same_scenario(reading)
     with st.container(key="measure-results", horizontal=True):
         for name in missing:
-            _field(name)
+            _field(name, likely.get(name))
 
 
-def _field(name: str) -> None:
-    label, key = plain(f"field.{name}"), KEY.format(name)
+def _same_scenario(reading: ResultsReading) -> dict[str, Any]:
+    """The sidebar's values where it is set to what the file names; nothing for runs of something else."""
     now = state.values()
-    if name == "gpu":
-        names = choices.accelerator_names()
-        base = str(now["gpu"]).partition("@")[0]
-        index = list(names).index(base) if base in names else 0
+    engine = choices.engine_meant(now)
+    stated = reading.known
+    if stated.get("model") != now["model"] or stated.get("engine", engine) != engine:
+        return {}
+    gpu = str(now["gpu"]).partition("@")[0]
+    return {
+        "engine": engine,
+        "gpu": None if now["device"] else gpu,
+        "engine_version": now["engine_version"],
+        "weights": now["weights"],
+    }
+
+
+def _field(name: str, likely: Any) -> None:
+    """A field that is empty until somebody who knows fills it in, but for what the sidebar is likely to share."""
+    label, key = missing_label(name), KEY.format(name)
+    names = _names(name)
+    if names:
         st.selectbox(
-            label, list(names), index=index, format_func=names.__getitem__, key=key, width=300
+            label,
+            list(names),
+            index=list(names).index(likely) if likely in names else None,
+            format_func=names.__getitem__,
+            placeholder=plain("sidebar.choose"),
+            key=key,
+            width=300,
         )
-        return
-    shown = ""
-    if name == "engine":
-        shown = choices.engine_meant(now)
-    elif name in FROM_SCENARIO:
-        shown = str(now[name] or "")
-    st.text_input(label, value=shown, key=key, max_chars=300, width=300)
+    elif name in NUMBERS:
+        st.number_input(label, 1, NUMBERS[name], None, 1, key=key, width=300)
+    else:
+        st.text_input(
+            label, str(likely or ""), 300, key=key, placeholder=EXAMPLES.get(name), width=300
+        )
+
+
+def _names(field: str) -> dict[str, str]:
+    """What there is to choose from for a field; nothing for one that is written or counted."""
+    if field == "gpu":
+        return choices.accelerator_names()
+    if field == "engine":
+        return {id_: choices.engine_name(id_) for id_ in engine_ids()}
+    if field == "weights":
+        return {id_: weights_label(id_) for id_ in weight_format_ids()}
+    return {}
 
 
 def _filled(reading: ResultsReading) -> dict[str, Any]:

@@ -133,11 +133,14 @@ def ended(view: JobView) -> None:
     says = [h(f"measure.ended_{view.state}"), kept]
     if view.state == "failed" and view.exit_code is not None and view.exit_code < 0:
         says.append(h("measure.ended_signal", signal=str(-view.exit_code)))
+    told = view.said.strip().splitlines() if mine and view.state == "failed" else []
+    if told:  # what a program says last is why it ended
+        says.append(f"<br>{html.escape(told[-1])}")
     with st.container(key="measure-ended", gap="xsmall"):
         draw(notes_html([" ".join(says)], "info" if view.state == "done" else "warn"))
         if mine and view.kept_refusal is not None:
             st.markdown(refusal_text(view.kept_refusal))
-        if mine and view.said and view.state == "failed":
+        if len(told) > 1:
             with st.expander(t("measure.said"), key="measure-said", type="compact"):
                 st.code(view.said, language=None)
         st.button(

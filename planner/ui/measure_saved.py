@@ -88,13 +88,7 @@ def _actions(place: Shelf, one: Kept) -> Record | None:
         st.session_state[REFUSED_KEY] = refusal
         record = None
     if record is not None:
-        with st.popover(t("measure.rename"), icon=":material/edit:", key="measure-rename"):
-            field = f"measure_name_{one.key}"
-            st.session_state.setdefault(field, one.name)
-            st.text_input(plain("measure.name"), key=field, max_chars=MAX_NAME)
-            st.button(
-                t("measure.rename_do"), key="measure-rename-do", on_click=_rename, args=(one.key, field)
-            )  # fmt: skip
+        _rename_form(one)
         st.download_button(
             t("measure.download"),
             data=lambda: record_text(record),
@@ -112,6 +106,20 @@ def _actions(place: Shelf, one: Kept) -> Record | None:
         args=(one.key, one.name),
     )
     return record
+
+
+def _rename_form(one: Kept) -> None:
+    """A name and Enter. Another name is another key, with which the popover is a new one, and closed."""
+    field = f"measure_name_{one.key}"
+    st.session_state.setdefault(field, one.name)
+    with (
+        st.popover(t("measure.rename"), icon=":material/edit:", key=f"measure-rename-{one.key}"),
+        st.form(f"measure-rename-form-{one.key}", border=False),
+    ):
+        st.text_input(plain("measure.name"), key=field, max_chars=MAX_NAME)
+        st.form_submit_button(
+            t("measure.rename_do"), key="measure-rename-do", on_click=_rename, args=(one.key, field)
+        )
 
 
 def _rename(key: str, field: str) -> None:

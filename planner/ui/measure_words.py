@@ -7,7 +7,9 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from planner.errors import Note
 from planner.measure.comparison import Compared
+from planner.measure.noise import drift_factor
 from planner.measure.readers.results import row_notes
 from planner.measure.record import Record, Row, Spread
 from planner.quantity import Estimate
@@ -118,7 +120,7 @@ def _reason(said: Mapping[str, str | int | float]) -> str:
         said = {**said, "why": plain(throttle)}
     drift = said.get("drift_fraction")
     if isinstance(drift, float):
-        said = {**said, "drift_fraction": abs(drift)}
+        said = {**said, "factor": drift_factor(drift)}
     return _coded(f"measure.noise.{said.get('code')}", said)
 
 
@@ -151,7 +153,18 @@ def import_words(record: Record) -> list[str]:
     if record.origin != "imported":
         return []
     found = [note for note in row_notes(record.rows) if f"note.{note.code}" in _known(language())]
-    return [note_html(note) for note in found]
+    return [note_html(_with_labels(note)) for note in found]
+
+
+def _with_labels(note: Note) -> Note:
+    """The note with its figures called as in the tables."""
+    names = note.values.get("quantities")
+    if not isinstance(names, tuple):
+        return note
+    known = _known(language())
+    keys = {name: f"measure.quantity.{name}" for name in names}
+    told = tuple(plain(key) if key in known else name for name, key in keys.items())
+    return Note(note.code, {**note.values, "quantities": told})
 
 
 def _coded(key: str, said: Mapping[str, str | int | float]) -> str:

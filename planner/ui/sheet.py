@@ -56,6 +56,7 @@ SHEET = """
   white-space: nowrap;
 }
 .hr-verdict .hr-lead { font-size: 1.2rem; line-height: 1.45; padding-top: .12rem; }
+.hr-verdict .hr-lead, .hr-verdict .hr-more { min-width: 0; overflow-wrap: anywhere; }
 .hr-verdict .hr-more { grid-column: 2; font-size: .95rem; color: var(--hr-grey); }
 .hr-fits { --tone: var(--hr-green); }
 .hr-tight { --tone: var(--hr-amber); }

@@ -27,7 +27,7 @@ from planner.ui.fields import (
 )
 from planner.ui.permalink import carries_config
 from planner.ui.presets import WORKLOADS, workload_of
-from planner.ui.widgets import draw, h, refusal_text, t
+from planner.ui.widgets import draw, h, refusal_text, t, weights_label
 
 CUSTOM = "custom"
 HOST_FIELDS = ("gpu_layers", "cpu_expert_layers", "host_memory_gib", "host_bandwidth_gb_per_s")
@@ -81,7 +81,7 @@ def _model(evaluation: Evaluation | None) -> None:
     _formats(
         "weights",
         choices.weight_choices(engine_id, card, values["weights"]),
-        _weights_label,
+        weights_label,
         engine_id,
     )
     _formats("kv", choices.kv_choices(engine_id, card, values["kv"]), _kv_label, engine_id)
@@ -169,14 +169,6 @@ def _formats(
             )
         else:
             draw(f'<p class="hr-words">✕ {h("sidebar.no_kernel", **told)}</p>')
-
-
-def _weights_label(id_: str) -> str:
-    return (
-        f"GGUF {id_.removeprefix('gguf:')}"
-        if id_.startswith("gguf:")
-        else state.plain(f"format.{id_}")
-    )
 
 
 def _kv_label(id_: str) -> str:

@@ -15,12 +15,13 @@ from typing import Any
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from planner.catalog.engine_profiles import engine_ids
 from planner.errors import Note, PlannerError
 from planner.evaluation import Evaluation
 from planner.quantity import Basis, Estimate
 from planner.ui import explain_panel, state
-from planner.ui.choices import accelerator_names, model_names
-from planner.ui.locale import say_error, say_note, text
+from planner.ui.choices import accelerator_names, engine_name, model_names
+from planner.ui.locale import catalogue, say_error, say_note, text
 from planner.ui.locale.numbers import format_value
 
 ADDRESS = re.compile(r"https://[A-Za-z0-9./_#%?=&;+-]+[A-Za-z0-9/]")
@@ -89,9 +90,28 @@ def refusal_text(error: PlannerError) -> str:
     """What a refusal says, as Markdown, with the field called as on the page."""
     field = state.plain(f"field.{error.field}") if error.field in state.RESETTABLE else error.field
     values = {key: value for key, value in error.values.items() if key != "field"}
+    if isinstance(missing := values.get("missing"), (list, tuple)):
+        values["missing"] = tuple(missing_label(str(name)) for name in missing)
+    if str(values.get("engine")) in engine_ids():
+        values["engine"] = engine_name(str(values["engine"]))
+    if (card := values.get("accelerator")) is not None:
+        values["accelerator"] = accelerator_names().get(str(card).partition("@")[0], card)
     return escape_markdown(
         say_error(PlannerError(error.code, field=field, **values), state.language())
     )
+
+
+def missing_label(field: str) -> str:
+    """What a form calls a field that a file left open; some are too short without the sidebar around them."""
+    known = catalogue(state.language())
+    return state.plain(f"asked.{field}" if f"asked.{field}" in known else f"field.{field}")
+
+
+def weights_label(id_: str) -> str:
+    """What people call a weight format."""
+    if id_.startswith("gguf:"):
+        return f"GGUF {id_.removeprefix('gguf:')}"
+    return state.plain(f"format.{id_}")
 
 
 def shown(value: float, kind: str) -> str:

@@ -333,7 +333,9 @@ def started(folder: Path) -> tuple[subprocess.Popen[str], Path]:
         if mark.exists() or process.poll() is not None:
             break
         time.sleep(0.05)
-    assert mark.exists(), process.communicate()
+    if not mark.exists():
+        process.kill()  # else what it says ends only with its measurement
+        raise AssertionError(process.communicate())
     return process, output
 
 

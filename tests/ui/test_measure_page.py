@@ -231,7 +231,10 @@ def test_a_refused_run_shows_why(language: str, behaves: Callable[[str], None]) 
     app.run()
     clean(app)
     assert text("measure.kept_nothing", language) in saying(app)
-    assert [code.value for code in app.code if "torch" in code.value] == ["Measuring needs torch."]
+    assert "Measuring needs torch." in saying(app)
+    assert not any("torch" in code.value for code in app.code)
+    press(app, "measure-put-away")
+    assert "Measuring needs torch." not in saying(app)
 
 
 def test_a_closed_tab_comes_back_to_its_run(behaves: Callable[[str], None], tmp_path: Path) -> None:
@@ -309,6 +312,7 @@ def test_what_disturbed_a_measurement_is_said(language: str, own_machine: Path) 
         "reasons": [
             {"code": "others_before", "load_fraction": 0.5},
             {"code": "throttled", "why": "power_cap"},
+            {"code": "drift", "drift_fraction": 54.0, "times": 3},
             {"code": "drift"},  # without what its sentence needs
             {"code": "of_a_later_version", "x": 1},
         ],
@@ -319,8 +323,13 @@ def test_what_disturbed_a_measurement_is_said(language: str, own_machine: Path) 
     }
     data["notes"] = ["cpu", "<b>"]
     Store(own_machine).save(parse_record(json.dumps(data)))
-    said = saying(opened(language))
+    app = opened(language)
+    said = saying(app)
     assert text("measure.noisy", language) in said
+    assert catalogue(language)["measure.headline_busy"].rpartition("{device}")[2] in said
+    assert text("measure.finding_busy", language) in said
+    assert named(app.button, "measure-use").label == text("measure.use_busy", language)
+    assert text("measure.noise.drift", language, factor=55.0, times=3) in said
     assert text("measure.noise.others_before", language, load_fraction=0.5) in said
     assert text("measure.throttle.power_cap", language) in said
     assert "of_a_later_version" in said
@@ -340,7 +349,7 @@ def test_a_measurement_is_renamed_deleted_and_brought_back(
     store = Store(own_machine)
     key = store.save(measured())
     app = opened(language)
-    app.text_input(key=f"measure_name_{key}").set_value("after the fan").run()
+    app.text_input(key=f"measure_name_{key}").set_value("after the fan")
     press(app, "measure-rename-do")
     assert [one.name for one in store.kept()] == ["after the fan"]
     assert "after the fan" in saying(app)
@@ -358,7 +367,7 @@ def test_a_taken_name_is_refused_in_place(own_machine: Path) -> None:
     key = store.save(measured())
     app = opened()
     named(app.selectbox, "measure_pick").set_value(key).run()
-    app.text_input(key=f"measure_name_{key}").set_value("other").run()
+    app.text_input(key=f"measure_name_{key}").set_value("other")
     press(app, "measure-rename-do")
     assert "There is a measurement called “other” already" in saying(app)
     assert len(store.kept()) == 2
@@ -398,6 +407,7 @@ def test_an_imported_file_is_kept_and_fitted(language: str, own_machine: Path) -
     assert kept.errors.keys() == {"ttft", "tpot"}
     assert len(charts(app)) == CHARTS
     assert has(app, "measure-use")
+    assert text("measure.imported", language, name=kept.name) in saying(app)
 
 
 @pytest.mark.parametrize(
@@ -432,11 +442,19 @@ def test_a_log_is_set_against_its_prediction(language: str) -> None:
     app = opened(language)
     named(app.text_area, "measure_log_text").set_value((LOG / "vllm-0.11.log").read_text()).run()
     clean(app)
-    # The log names no GPU, and the scenario's can't run it.
+    # The log names no GPU, and the sidebar's is of something else.
     assert text("figure.weights_bytes_per_gpu", language) not in saying(app)
-    named(app.selectbox, "measure_log_gpu_t4").set_value("l4").run()
+    assert text("measure.log_which_gpu", language) in saying(app)
+    assert named(app.selectbox, "measure_log_gpu").value is None
+    named(app.selectbox, "measure_log_gpu").set_value("t4").run()
+    clean(app)
+    refused = text("measure.log_refused", language, engine="vLLM", gpu="Tesla T4 · 16 GB")
+    assert refused.replace("**", "") in saying(app).replace("**", "")
+    assert "vllm can't" not in saying(app)
+    named(app.selectbox, "measure_log_gpu").set_value("l4").run()
     clean(app)
     said = saying(app)
+    assert text("measure.log_inside", language, inside=2, known=5) in said
     assert text("figure.weights_bytes_per_gpu", language) in said
     assert text("log.column.printed", language) in said
     press(app, "measure-log-use")

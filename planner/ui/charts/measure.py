@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.measure.comparison import Compared
+from planner.measure.comparison import Compared, is_time
 from planner.ui.charts.base import Chart, layout, line, log_axis
 from planner.ui.look import NEUTRAL, SERIES
 from planner.ui.measure_words import compared_cells, compared_head, errors_words, figure_words
@@ -19,9 +19,13 @@ MARGIN = 1.3  # room around the outermost points
 HEIGHT = 440
 
 
-def measured_chart(figures: Sequence[Compared]) -> Chart | None:
-    """Every time on logarithmic axes of the same scale; on the line a prediction is right. None without times."""
-    times = [one for one in figures if one.quantity.endswith("_s")]
+def measured_chart(figures: Sequence[Compared], *, busy: bool = False) -> Chart | None:
+    """Every time on logarithmic axes of the same scale; on the line a prediction is right. None without times.
+
+    Args:
+        busy: the machine was; an error then says nothing of the predictions, and none is found.
+    """
+    times = [one for one in figures if is_time(one.quantity)]
     if not times:
         return None
     before, after, runs = errors_words(times)
@@ -40,7 +44,9 @@ def measured_chart(figures: Sequence[Compared]) -> Chart | None:
     said = {"before": before, "after": after or 0.0, "runs": runs}
     return Chart(
         "measured",
-        h("measure.finding" if fitted else "measure.finding_plain", **said),
+        h("measure.finding_busy")
+        if busy
+        else h("measure.finding" if fitted else "measure.finding_plain", **said),
         h("measure.chart_about" if fitted else "measure.chart_about_plain"),
         plain("measure.alt" if fitted else "measure.alt_plain", **said),
         {
