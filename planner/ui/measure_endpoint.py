@@ -20,7 +20,15 @@ from planner.measure.endpoint.options import (
 from planner.scenario import DATA_FIELDS
 from planner.ui import choices, state
 from planner.ui.measure_run import is_running, start, start_button
-from planner.ui.measure_switch import MEASURE, endpoint_key_is_set, is_local, measuring_is_on
+from planner.ui.measure_switch import (
+    KEY_ADDRESS,
+    MEASURE,
+    endpoint_key_address,
+    endpoint_key_goes_to,
+    endpoint_key_is_set,
+    is_local,
+    measuring_is_on,
+)
 from planner.ui.state import plain
 from planner.ui.widgets import draw, h, refusal_text, t
 
@@ -67,21 +75,28 @@ def endpoint_tab() -> None:
         t("measure.endpoint_start"),
         "endpoint-start",
         lambda: start(
-            [*arguments(url, model, load, told), *([] if is_local() else ["--no-key"])],
+            [
+                *arguments(url, model, load, told),
+                *([] if endpoint_key_goes_to(url) else ["--no-key"]),
+            ],
             {"device": urlsplit(url).netloc},
         ),
         ready=bool(url) and _possible(url, model, load),
     )
-    draw(f'<p class="hr-about">{_key_words()}</p>')
+    draw(f'<p class="hr-about">{_key_words(url)}</p>')
 
 
-def _key_words() -> str:
-    """Whether a key is sent along: never for others than whoever sits at the server, who would choose where it goes."""
+def _key_words(url: str) -> str:
+    """Whether a key is sent along, and why not: whoever names the address would else choose where the key goes."""
     if not is_local():
         return h("measure.endpoint_key_shared", variable=KEY_VARIABLE)
-    is_set = endpoint_key_is_set(KEY_VARIABLE)
-    key = "measure.endpoint_key_set" if is_set else "measure.endpoint_key_unset"
-    return h(key, variable=KEY_VARIABLE)
+    address = endpoint_key_address()
+    names = {"variable": KEY_VARIABLE, "address_variable": KEY_ADDRESS}
+    if not (endpoint_key_is_set() and address):
+        return h("measure.endpoint_key_unset", **names)
+    if endpoint_key_goes_to(url):
+        return h("measure.endpoint_key_set", variable=KEY_VARIABLE, address=address)
+    return h("measure.endpoint_key_elsewhere", address=address, **names)
 
 
 def _load() -> dict[str, str]:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from planner.ui import measure_device, measure_shelf
+from planner.ui import measure_device, measure_shelf, measure_switch
 from tests.ui.machine import CPU, probe_of
+
+# What a browser at this computer sends; a session without a browser has none.
+AT_HOME = {"Host": "localhost:8501", "Origin": "http://localhost:8501"}
 
 
 @pytest.fixture(autouse=True)
@@ -20,8 +23,9 @@ def own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     """
     home = tmp_path / "home"
     monkeypatch.setenv("HEADROOM_HOME", str(home))
-    for name in ("HEADROOM_MEASURE", "HEADROOM_SHARED_MEASUREMENTS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("MEASURE", "SHARED_MEASUREMENTS", "ENDPOINT_KEY", "ENDPOINT_URL"):
+        monkeypatch.delenv(f"HEADROOM_{name}", raising=False)
+    monkeypatch.setattr(measure_switch, "visitor_headers", lambda: AT_HOME)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(measure_device, "probed", lambda: probe_of(CPU))
     measure_shelf.jobs.clear()

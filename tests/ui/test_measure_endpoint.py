@@ -97,16 +97,35 @@ def test_no_value_can_pose_as_a_flag() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_key_is_never_shown(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADROOM_ENDPOINT_KEY", "sk-very-secret")
-    app = opened(language)
-    assert text("measure.endpoint_key_set", language, variable="HEADROOM_ENDPOINT_KEY") in saying(
-        app
-    )
-    assert "sk-very-secret" not in saying(app)
-    monkeypatch.delenv("HEADROOM_ENDPOINT_KEY")
-    unset = text("measure.endpoint_key_unset", language, variable="HEADROOM_ENDPOINT_KEY")
+def test_a_key_is_never_shown_and_where_it_goes_is_said(
+    language: str, monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]
+) -> None:
+    names = {"variable": "HEADROOM_ENDPOINT_KEY", "address_variable": "HEADROOM_ENDPOINT_URL"}
+    unset = text("measure.endpoint_key_unset", language, **names)
     assert unset in saying(opened(language))
+    monkeypatch.setenv("HEADROOM_ENDPOINT_KEY", "sk-very-secret")
+    app = filled(opened(language), endpoint_url=URL)
+    assert unset in saying(app)
+    press(app, "endpoint-start")
+    finished()
+    assert "--no-key" in asked[-1]
+    monkeypatch.setenv("HEADROOM_ENDPOINT_URL", "http://other.example/v1")
+    app = filled(opened(language), endpoint_url=URL)
+    elsewhere = text(
+        "measure.endpoint_key_elsewhere", language, address="http://other.example/v1", **names
+    )
+    assert elsewhere in saying(app)
+    press(app, "endpoint-start")
+    finished()
+    assert "--no-key" in asked[-1]
+    monkeypatch.setenv("HEADROOM_ENDPOINT_URL", URL + "/")
+    app = filled(opened(language), endpoint_url=URL)
+    sent = text("measure.endpoint_key_set", language, variable=names["variable"], address=URL)
+    assert sent in saying(app)
+    assert "sk-very-secret" not in saying(app)
+    press(app, "endpoint-start")
+    finished()
+    assert "--no-key" not in asked[-1]
 
 
 def test_a_public_server_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

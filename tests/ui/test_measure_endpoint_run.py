@@ -194,6 +194,19 @@ def test_the_operator_s_key_goes_to_no_visitor_s_server(
         assert not [headers for _, headers, _ in fake.seen if "Authorization" in headers]
 
 
+def test_who_comes_by_another_name_gets_no_key_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a name made to resolve to here: the operator's own address is asked without the key."""
+    rebound = {"Host": "rebound.example.org:8501", "Origin": "http://rebound.example.org:8501"}
+    monkeypatch.setattr(measure_switch, "visitor_headers", lambda: rebound)
+    monkeypatch.setenv("HEADROOM_MEASURE", "on")
+    monkeypatch.setenv("HEADROOM_ENDPOINT_KEY", KEY)
+    with running() as fake:
+        monkeypatch.setenv("HEADROOM_ENDPOINT_URL", fake.url)
+        ended(start(fill(opened(), url=fake.url, **SMALL)))
+        assert fake.asked
+        assert not [headers for _, headers, _ in fake.seen if "Authorization" in headers]
+
+
 def test_on_one_s_own_machine_the_key_is_sent_and_shown_nowhere(
     monkeypatch: pytest.MonkeyPatch, own_machine: Path
 ) -> None:
@@ -208,6 +221,7 @@ def test_on_one_s_own_machine_the_key_is_sent_and_shown_nowhere(
     monkeypatch.setenv("HEADROOM_ENDPOINT_KEY", KEY)
     jobs.clear()
     with running(key=KEY) as fake:
+        monkeypatch.setenv("HEADROOM_ENDPOINT_URL", fake.url)
         app = fill(opened(), url=fake.url, **SMALL)
         view = ended(start(app))
     assert view.state == "done", view.said

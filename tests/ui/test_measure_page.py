@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from plotly.graph_objects import Figure
@@ -532,46 +531,6 @@ def test_the_operator_can_share_measurements(
     monkeypatch.setenv("HEADROOM_SHARED_MEASUREMENTS", "on")
     Store(own_machine).save(measured())
     assert len(charts(opened())) == CHARTS
-
-
-@pytest.mark.parametrize(
-    ("address", "local"),
-    [
-        ("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.8.8.8", True), ("0.0.0.0", False),
-        ("", False), ("::", False), ("192.168.1.5", False), ("example.org", False),
-    ],
-)  # fmt: skip
-def test_what_counts_as_this_computer_alone(address: str, local: bool) -> None:
-    assert measure_switch._is_loopback(address) is local
-
-
-@pytest.mark.parametrize(("said", "on"), [("on", True), ("1", True), ("off", False), ("", True)])
-def test_a_local_server_measures_unless_it_is_switched_off(
-    said: str, on: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HEADROOM_MEASURE", said)
-    assert measure_switch.measuring_is_on() is on
-
-
-@pytest.mark.parametrize(
-    ("address", "headers", "local"),
-    [
-        ("127.0.0.1", {}, True),
-        ("127.0.0.1", {"X-Forwarded-For": "203.0.113.9"}, False),
-        ("localhost", {"Forwarded": "for=203.0.113.9"}, False),
-        ("0.0.0.0", {}, False),
-        (None, {}, False),
-    ],
-)
-def test_whoever_comes_through_another_server_is_a_visitor(
-    address: str | None, headers: dict[str, str], local: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in = SimpleNamespace(
-        get_option=lambda name: {"server.address": address}[name],
-        context=SimpleNamespace(headers=headers),
-    )
-    monkeypatch.setattr(measure_switch, "st", stand_in)
-    assert measure_switch.is_local() is local
 
 
 def test_the_record_survives_the_page() -> None:
