@@ -26,6 +26,8 @@ class Fake:
         key: that it asks for, or "".
         gate: so many requests have to be in flight before any of them is answered, the first `healthy` ones apart.
         text: of each token; stop_after: it ends each answer after so many tokens.
+        says: counts of tokens that it states whatever was asked, by name.
+        software: what it says in the header Server.
         elsewhere: port that a redirect names.
         seen: each request's path, headers and body; in_flight, most_in_flight: of completions.
     """
@@ -45,6 +47,8 @@ class Fake:
     stop_after: int = 10**9
     overhead: int = 3
     tokens_per_word: int = 2
+    says: dict[str, int] = field(default_factory=dict)
+    software: str = "fake"
     port: int = 0
     elsewhere: int = 9
     seen: list[tuple[str, dict[str, str], dict[str, Any]]] = field(default_factory=list)
@@ -76,6 +80,9 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     fake: Fake
     counted = False
+
+    def version_string(self) -> str:
+        return self.fake.software
 
     def log_message(self, *_: object) -> None:
         pass
@@ -199,6 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
             usage = {
                 "prompt_tokens": words * self.fake.tokens_per_word + self.fake.overhead,
                 "completion_tokens": tokens,
+                **self.fake.says,
             }
             self._event({"choices": [], "usage": usage})
         self._landed()

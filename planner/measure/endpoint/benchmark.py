@@ -202,7 +202,7 @@ class _Benchmark:
 
     async def _level(self, server: Server, number: int, level: Level) -> None:
         """Sends a load's requests, and makes a row of them even where it is broken off."""
-        requests = self._requests(server, number, level)
+        requests = await self._requests(server, number, level)
         answers: list[Answer] = []
         self.looks, self.late_s = 0, 0.0
         begun_s = time.perf_counter()
@@ -224,8 +224,11 @@ class _Benchmark:
         if len(requests) < level.requests:
             self.cut = self.cut or "out_of_tokens"
 
-    def _requests(self, server: Server, number: int, level: Level) -> list[Request]:
-        """The requests that the bound on tokens leaves room for, written out before the clock runs."""
+    async def _requests(self, server: Server, number: int, level: Level) -> list[Request]:
+        """The requests that the bound on tokens leaves room for, written out before the clock runs.
+
+        Between two of them whoever watches the time gets a turn, since long ones take a while.
+        """
         lengths, found = self.options.lengths, []
         for i in range(level.requests):
             asked = lengths[i % len(lengths)]
@@ -233,6 +236,7 @@ class _Benchmark:
             if self.tokens_asked + tokens > self.options.max_tokens:
                 break
             self.tokens_asked += tokens
+            await asyncio.sleep(0)
             found.append((server.body(server.prompt(asked, f"{number} {i}"), asked), asked))
         return found
 

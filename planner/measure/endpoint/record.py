@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from planner.measure.endpoint.options import EndpointOptions, Level
+from planner.measure.endpoint.options import EndpointOptions, Lengths, Level
+from planner.measure.endpoint.prompts import ABSURD, Prompts
 from planner.measure.endpoint.stream import Piece
 from planner.measure.record import Conditions, Percentiles, Record, Row, Spread
 from planner.scenario import Scenario
@@ -42,6 +43,7 @@ class Answer:
         ended_s: the server marked its end, or the last piece with text came.
         pieces_s: when each piece with text came; those that came together have one time.
         counted, prompt_counted: the server stated the answer's, the prompt's tokens.
+        absurd: it stated a number that can't be, which was passed over.
         finished, closed: it stated that the answer is complete; that nothing more comes.
     """
 
@@ -52,6 +54,7 @@ class Answer:
     output_tokens: int = 0
     counted: bool = False
     prompt_counted: bool = False
+    absurd: bool = False
     finished: bool = False
     closed: bool = False
     pieces_s: array[float] = field(default_factory=lambda: array("d"))
@@ -68,6 +71,13 @@ class Answer:
             self.output_tokens, self.counted = piece.completion_tokens, True
         if piece.prompt_tokens:
             self.input_tokens, self.prompt_counted = piece.prompt_tokens, True
+
+    def doubt(self, asked: Lengths, prompts: Prompts) -> None:
+        """Passes over counts that can't be those of what was asked."""
+        if self.prompt_counted and not prompts.believes(asked.input_tokens, self.input_tokens):
+            self.input_tokens, self.prompt_counted, self.absurd = asked.input_tokens, False, True
+        if self.counted and self.output_tokens > ABSURD * asked.output_tokens:
+            self.output_tokens, self.counted, self.absurd = 0, False, True
 
     def end(self) -> None:
         """No more comes: what became of it."""
@@ -178,6 +188,8 @@ def _notes(
         yield "tokens_counted_as_pieces"
     if any(not one.prompt_counted for one in done):
         yield "prompt_not_counted"
+    if any(one.absurd for one in done):
+        yield "counts_absurd"
     if len(done) < len(answers):
         yield "some_requests_failed"
     if few:

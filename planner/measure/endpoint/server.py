@@ -190,6 +190,8 @@ class Server:
             ) as response:
                 if response.status_code == 200:
                     await _read(response, answer, asked)
+                    answer.doubt(asked, self.prompts)
+                    answer.end()
                 else:
                     answer.outcome = _outcome(response.status_code)
         except StreamBroken as broken:
@@ -250,4 +252,3 @@ async def _read(response: httpx.Response, answer: Answer, asked: Lengths) -> Non
                     async for _ in parts:
                         pass
             break
-    answer.end()
