@@ -92,12 +92,12 @@ def magnitude(field: str, all_stops: Sequence[int], limit: int | None, most: int
             )
 
 
-def amount(field: str) -> None:
-    """A real number that may stay empty."""
+def amount(field: str, default: float | None = None) -> None:
+    """A real number that may stay empty: the default is then shown in grey, where there is one."""
     st.number_input(
         t(f"field.{field}"),
         min_value=0.1, max_value=100_000.0, value=None, step=1.0,
-        placeholder=state.plain("sidebar.default_plain"),
+        placeholder=default_text(default),
         help=t(f"help.{field}"),
         **shows(field),
     )  # fmt: skip

@@ -9,9 +9,10 @@ import streamlit as st
 from planner.allowed import OFFLOADS
 from planner.answers import ModelAnswer
 from planner.architecture.read_config import parse_config
-from planner.catalog.hosts import shares_memory
+from planner.catalog.hosts import host_of, shares_memory
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation
+from planner.quantity import GB
 from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_LAYERS, MAX_TOKENS
 from planner.ui import choices, hub_fetch_panel, model_filters, sidebar_measured, state
 from planner.ui.choices import Choice
@@ -275,7 +276,15 @@ def _host(evaluation: Evaluation | None) -> None:
     integer("gpu_layers", least=0, most=most + 1, default=most + 1, help_key="help.gpu_layers")
     integer("cpu_expert_layers", least=0, most=most, default=0, help_key="help.cpu_expert_layers")
     amount("host_memory_gib")
-    amount("host_bandwidth_gb_per_s")
+    amount("host_bandwidth_gb_per_s", default=_usual_bandwidth())
+
+
+def _usual_bandwidth() -> float | None:
+    """What the host's memory is taken to deliver where nothing is said (GB/s); None where there is no such figure."""
+    try:
+        return host_of(choices.card_of(state.values())).bandwidth_bytes_per_s / GB
+    except PlannerError:
+        return None
 
 
 def _workload(evaluation: Evaluation | None) -> None:

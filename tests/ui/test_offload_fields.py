@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from planner.catalog.accelerators import accelerator
+from planner.catalog.hosts import host_of
+from planner.quantity import GB
+from planner.ui.locale import text
+from planner.ui.locale.numbers import format_value
 from tests.ui.driver import clean, named, open_app, words
 
 LARGE = {
@@ -84,3 +89,20 @@ def test_a_card_that_shares_the_host_s_memory_says_so_and_keeps_the_fields(local
     clean(app)
     assert ("one memory" if locale == "en" else "una sola memoria") in words(app)
     assert shown(app, "gpu_layers")
+
+
+@pytest.mark.parametrize("locale", ["en", "es"])
+def test_the_host_s_usual_bandwidth_is_shown_and_the_steps_of_a_prompt_are_explained(
+    locale: str,
+) -> None:
+    values = {**LARGE, "gpu_layers": "30"}
+    app = open_app("speed", locale=locale, **values)
+    clean(app)
+    usual = host_of(accelerator("rtx-4090")).bandwidth_bytes_per_s / GB
+    expected = text("sidebar.default", locale, value=format_value(usual, "number", locale))
+    assert named(app.number_input, "host_bandwidth_gb_per_s").placeholder == expected
+    steps = text("speed.ttft_steps", locale, tokens=512)
+    assert steps in words(app)
+    del values["gpu_layers"]
+    small = {**values, "model": "meta-llama/Llama-3.1-8B-Instruct"}
+    assert steps not in words(open_app("speed", locale=locale, **small))

@@ -10,7 +10,7 @@ from plotly.graph_objects import Figure
 
 from planner.evaluation import evaluate
 from planner.scenario import Scenario
-from planner.ui.locale import LANGUAGES, text
+from planner.ui.locale import LANGUAGES, catalogue, text
 from planner.ui.locale.numbers import format_value
 from planner.ui.permalink import DEFAULTS, to_query
 from planner.ui.presets import OPENING, PRESETS, Preset
@@ -180,3 +180,61 @@ def test_a_page_keeps_the_scenario_of_the_other() -> None:
     assert named(app.number_input, "input_tokens").value == 4096
     assert named(app.selectbox, "gpu").value == "l4"
     assert "4,096" in words(app)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_that_two_get_less_than_one_is_explained(language: str) -> None:
+    packed = open_app(
+        "speed", lang=language
+    )  # the scenario it opens with: 4 bits under transformers
+    clean(packed)
+    assert catalogue(language)["speed.dip_unpacking"] in words(packed)
+    short = {
+        "model": "Qwen/Qwen3-4B",
+        "gpu": "l4",
+        "engine": "vllm",
+        "input_tokens": "2048",
+        "output_tokens": "8",
+    }
+    said = words(open_app("speed", lang=language, v="1", **short))
+    assert catalogue(language)["speed.dip_prompts"] in said
+    long = words(open_app("speed", lang=language, v="1", **short | {"output_tokens": "256"}))
+    assert not {
+        one
+        for key, one in catalogue(language).items()
+        if key.startswith("speed.dip_") and one in long
+    }
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_where_one_is_served_at_a_time_the_charts_say_so(language: str) -> None:
+    single = {"model": "Qwen/Qwen3-4B", "gpu": "l4", "engine": "llama.cpp", "max_num_seqs": "1"}
+    said = words(open_app("speed", lang=language, v="1", **single))
+    for key in ("together", "each"):
+        ends = catalogue(language)[f"speed.{key}_finding_single"].rpartition("}")[2]
+        assert ends in said
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_how_times_are_meant_where_it_does_not_start_is_said_on_speed_alone(language: str) -> None:
+    huge = {"model": "meta-llama/Llama-3.1-70B-Instruct", "gpu": "t4", "v": "1"}
+    sentence = catalogue(language)["note.speed_if_it_fitted"]
+    assert sentence not in words(open_app(lang=language, **huge))
+    assert sentence in words(open_app("speed", lang=language, **huge))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_places_of_the_engine_and_of_the_cache_are_both_said(language: str) -> None:
+    small = {
+        "model": "Qwen/Qwen3-4B",
+        "gpu": "h100-sxm-80gb",
+        "engine": "llama.cpp",
+        "max_num_seqs": "4",
+    }
+    app = open_app(lang=language, v="1", **small)
+    clean(app)
+    tokens = text("fit.people_served", language, tokens=1280, served=4)
+    assert tokens in words(app)
+    assert text("fit.map_finding_served", language, tokens=1280, held=9, served=4).rpartition(";")[
+        2
+    ] in words(app)

@@ -192,9 +192,8 @@ def parameters_chart(evaluation: Evaluation) -> Chart:
         "count": all_of,
         "active": active_of,
     }
-    key = (
-        "model.parameters_finding" if active_of < 0.98 * all_of else "model.parameters_finding_all"
-    )
+    passed = "_nearly" if has_idle else "_all"
+    key = f"model.parameters_finding{'' if active_of < 0.98 * all_of else passed}"
     return Chart(
         "parameters",
         h(key, **words),

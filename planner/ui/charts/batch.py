@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from planner.evaluation import Evaluation
+from planner.errors import PlannerError
+from planner.evaluation import Evaluation, evaluate
 from planner.quantity import Estimate
 from planner.sweeps import BatchCurve, batch_curve
 from planner.ui.charts.base import (
@@ -30,6 +31,7 @@ from planner.ui.widgets import h, shown
 
 POINTS = 28
 MOST = 1024.0
+DIP = 0.03  # share of the output that is lost from one to two people before it is worth a word
 
 
 def people_axis(evaluation: Evaluation) -> Array:
@@ -49,11 +51,29 @@ def batch_charts(evaluation: Evaluation) -> tuple[Chart, Chart]:
     for key, rate in (("all", curve.system_rate), ("each", curve.user_rate)):
         mid = np.asarray(rate.mid, dtype=np.float64)
         words[key], words[f"{key}_alone"] = float(np.interp(limit, people, mid)), float(mid[0])
-    fits = "held" if limit >= 1 else "none"
+    fits = "held" if limit >= 2 else "single" if limit >= 1 else "none"
     return (
         _chart("together", h(f"speed.together_finding_{fits}", **words), curve.system_rate, curve, evaluation),
         _chart("each", h(f"speed.each_finding_{fits}", **words), curve.user_rate, curve, evaluation),
     )  # fmt: skip
+
+
+def dip(evaluation: Evaluation, people: Array, together: Array) -> str | None:
+    """Why two at once get less in all than one alone does; None where they don't, or where it can't be told."""
+    alone, both = (float(np.interp(count, people, together)) for count in (1.0, 2.0))
+    if people[-1] < 2.0 or both > (1.0 - DIP) * alone:
+        return None
+    try:
+        one, two = (
+            evaluate(evaluation.scenario.replace(concurrency=count)).speed for count in (1, 2)
+        )
+    except PlannerError:
+        return None
+    if two.decode_parts.get("dequantisation", 0.0) > 2.0 * one.decode_parts.get(
+        "dequantisation", 0.0
+    ):
+        return "unpacking"
+    return "prompts" if float(two.ttft_s.mid) > 1.5 * float(one.ttft_s.mid) else None
 
 
 def _chart(
@@ -76,10 +96,13 @@ def _chart(
     )
     limit, held = float(np.floor(curve.batch_limit)), float(evaluation.memory.max_concurrency.mid)
     _mark_limits(arrangement, people, limit, held, curve.critical_batch)
+    about = h(f"speed.{key}_about")
+    if key == "together" and (why := dip(evaluation, people, mid)):
+        about += " " + h(f"speed.dip_{why}")
     return Chart(
         key,
         finding,
-        h(f"speed.{key}_about"),
+        about,
         plain("chart.alt_batch", what=title, low=float(mid.min()), high=float(mid.max())),
         {"data": traces, "layout": arrangement},
         (h("axis.batch"), h(f"axis.{key}"), h("chart.low"), h("chart.high")),

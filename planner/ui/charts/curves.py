@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from planner.deployment import resolve
 from planner.evaluation import Evaluation
+from planner.speed.host import PASS_TOKENS
 from planner.sweeps import Curve, decode_rate_curve, ttft_curve
 from planner.ui.charts.base import (
     Array,
@@ -128,10 +130,13 @@ def _curve_chart(
     held = float(evaluation.memory.max_context_tokens.mid)
     if x[0] < held < 0.98 * x[-1]:
         with_marks(arrangement, upright(held, h("chart.memory_ends"), log=True))
+    about = h(f"speed.{key}_about")
+    if key == "ttft" and resolve(evaluation.scenario).machine is not None:
+        about += " " + h("speed.ttft_steps", tokens=PASS_TOKENS)
     return Chart(
         key,
         finding,
-        h(f"speed.{key}_about"),
+        about,
         plain("chart.alt_tokens", what=title, low=shown(float(mid[0]), kind), first=x[0],
               high=shown(float(mid[-1]), kind), last=x[-1]),
         {"data": traces, "layout": arrangement},

@@ -203,9 +203,11 @@ def what_if_words(change: WhatIf) -> str:
 
 def compatibility(evaluation: Evaluation) -> None:
     """What the card lacks and what was assumed, before anything surprising happens."""
-    if evaluation.warnings:
+    # What only the times of the Speed page are read with is said there.
+    warnings = [note for note in evaluation.warnings if note.code != "speed_if_it_fitted"]
+    if warnings:
         st.subheader(t("notes.title"), anchor="notes")
-        notes(evaluation.warnings, "warn")
+        notes(warnings, "warn")
     if evaluation.assumptions:
         with st.expander(
             t("fit.assumptions", number=len(evaluation.assumptions)), key="assumptions"
