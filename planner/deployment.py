@@ -49,6 +49,7 @@ from planner.memory.layouts import layouts_of
 from planner.memory.weights import StoredWeights
 from planner.quantity import GB, GIB, Basis
 from planner.scenario import GivenConfig, Parallelism, Scenario, canonical_text
+from planner.speed.carried import carried
 from planner.speed.host import host_rates, with_host
 from planner.speed.work import Hardware, Work, hardware_of, product_dtypes, work
 
@@ -312,7 +313,15 @@ def _resolve(
         experts=bool(stored.experts),
         version=settings.version,
     )
-    assumptions.extend(calibration_notes)
+    calibration, carried_notes = carried(
+        calibration,
+        chosen,
+        settings,
+        parallelism,
+        experts=bool(stored.experts),
+        generates=architecture.has_head,
+    )
+    assumptions.extend((*calibration_notes, *carried_notes))
     compute_bytes = COMPUTE_BYTES[dtype]
     layouts = layouts_of(architecture, cache_format, compute_bytes, settings, parallelism, offload)
     kept = states_kept_otherwise(architecture, settings.states)

@@ -81,6 +81,20 @@ def point_of(
     )
 
 
+def step_tokens(deployment: Deployment) -> float:
+    """Tokens that a step takes at most where a person stated it; infinite where nobody did, or nothing is chunked."""
+    chunked = deployment.calibration.kind == "continuous" and deployment.work.generates
+    stated = "max_num_batched_tokens" not in deployment.settings.defaults
+    return float(deployment.settings.max_num_batched_tokens) if chunked and stated else float("inf")
+
+
+def first_token_bound(deployment: Deployment, input_tokens: Quantity) -> Bound:
+    """Floor of the time to the first token: `ttft_bound` with the steps that a stated token budget makes needed."""
+    return ttft_bound(
+        deployment.work, deployment.hardware, input_tokens, chunk_tokens=step_tokens(deployment)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Middles:
     """A serving point and its floors, numbers or arrays (s; `running` in sequences over the deployment).
@@ -201,7 +215,7 @@ def speed_answer(deployment: Deployment, scenario: Scenario, budget: MemoryBudge
     )
     work, hardware = deployment.work, deployment.hardware
     running = float(point.running_batch) * deployment.parallelism.dp
-    first = ttft_bound(work, hardware, inputs)
+    first = first_token_bound(deployment, inputs)
     token = tpot_bound(work, hardware, running, inputs + outputs / 2.0)
     generates = work.generates
     found = ranges(

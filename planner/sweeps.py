@@ -16,9 +16,9 @@ from planner.memory.fit import fit_level
 from planner.memory_limits import budget_at, budget_of, most_users, split_length
 from planner.quantity import Estimate, FloatArray, worst
 from planner.scenario import Scenario
-from planner.speed.bounds import tpot_bound, ttft_bound
+from planner.speed.bounds import tpot_bound
 from planner.speed.step import decode_step
-from planner.speed_answer import Middles, point_of, ranges, rates_basis, widened
+from planner.speed_answer import Middles, first_token_bound, point_of, ranges, rates_basis, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _over_prompts(scenario: Scenario, input_tokens: FloatArray) -> tuple[Curve, 
     )
     work, hardware = deployment.work, deployment.hardware
     running = point.running_batch * deployment.parallelism.dp
-    first = ttft_bound(work, hardware, lengths)
+    first = first_token_bound(deployment, lengths)
     token = tpot_bound(work, hardware, running, lengths + outputs / 2.0)
     shape = 0.0 * lengths
     found = ranges(

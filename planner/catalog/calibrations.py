@@ -26,7 +26,7 @@ from planner.catalog.calibration_constants import (
 )
 from planner.catalog.loader import require
 from planner.errors import MissingFigure
-from planner.quantity import Basis, Quantity
+from planner.quantity import Basis, Quantity, worst
 
 DIRECT = ("step_s", "sequence_s", "imbalance", "pipeline")
 PREFILL = ("prefill_sequence_s", "prefill_steps", "prefill_interference")
@@ -170,6 +170,38 @@ def _band(found: Constants, group: str, what: str, *, experts: bool) -> tuple[fl
     )
     name = next(name for name in names if f"{name}.low" in figures)
     return figures[f"{name}.low"].value, figures[f"{name}.high"].value
+
+
+def as_transferred(
+    calibration: Calibration, *, experts: bool, first_only: bool = False
+) -> Calibration:
+    """The constants where they are carried beyond what they were fitted to: a basis no better, ranges no narrower.
+
+    Args:
+        experts: a mixture of experts.
+        first_only: only for the time to the first token.
+    """
+    figures = calibration_figures("index")
+    model, group = "experts" if experts else "dense", Basis.TRANSFERRED.label
+
+    def wider(band: tuple[float, float], what: str) -> tuple[float, float]:
+        names = (f"{calibration.kind}.{group}.{model}.{what}", f"{group}.{what}")
+        name = next(name for name in names if f"{name}.low" in figures)
+        low, high = figures[f"{name}.low"].value, figures[f"{name}.high"].value
+        return min(band[0], low), max(band[1], high)
+
+    changed = replace(
+        calibration,
+        ttft_basis=worst(calibration.ttft_basis, Basis.TRANSFERRED),
+        ttft_band=wider(calibration.ttft_band, "ttft"),
+    )
+    if first_only:
+        return changed
+    return replace(
+        changed,
+        basis=worst(calibration.basis, Basis.TRANSFERRED),
+        tpot_band=wider(calibration.tpot_band, "tpot"),
+    )
 
 
 def _fit(file: str, base: str) -> Fit:

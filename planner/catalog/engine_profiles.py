@@ -324,3 +324,9 @@ def range_for(profile: EngineProfile, version: tuple[int, ...]) -> tuple[Version
             return candidate, True
         latest_before = candidate
     return latest_before, False
+
+
+def newer_than_documented(profile: EngineProfile, version: str) -> bool:
+    """Whether a version comes after the last that is documented."""
+    last = parse_version(profile.ranges[-1].last)
+    return parse_version(version)[: len(last)] > last

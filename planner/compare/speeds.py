@@ -11,9 +11,9 @@ from planner.deployment import Deployment
 from planner.errors import MissingFigure, PlannerError
 from planner.quantity import Estimate
 from planner.scenario import Scenario
-from planner.speed.bounds import tpot_bound, ttft_bound
+from planner.speed.bounds import tpot_bound
 from planner.speed.serving_point import ServingPoint
-from planner.speed_answer import Middles, point_of, ranges, speed_answer
+from planner.speed_answer import Middles, first_token_bound, point_of, ranges, speed_answer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ def _middles(memory: GroupBudget, scenario: Scenario) -> list[_Member | None] | 
             max_model_len=scenario.max_model_len,
         )
         running = point.running_batch * together.parallelism.dp
-        first = ttft_bound(work, hardware, inputs).seconds
+        first = first_token_bound(together, inputs).seconds
         token = tpot_bound(work, hardware, running, inputs + outputs / 2.0).seconds
     except MissingFigure:
         return None

@@ -18,6 +18,9 @@ from planner.explain.parts import (
     explanation_of,
     host_sources,
 )
+from planner.speed.bounds import chunk_bytes
+from planner.speed.chunks import steps_of
+from planner.speed_answer import step_tokens
 
 
 def _parts_terms(parts: dict[str, float]) -> list[Term]:
@@ -131,6 +134,16 @@ def _bound(figure: str) -> Callable[[Context], Explanation]:
         share = deployment.work.host
         on_gpu = deployment.work if share is None else share.resident
         host = []
+        whole, steps = "bytes / W", []
+        if figure == "ttft_bound_s" and prompt > step_tokens(deployment):
+            count = float(steps_of(prompt, step_tokens(deployment)))
+            stages = deployment.parallelism.pp
+            again = "(steps − 1) · bytes_layers" + (f" / {stages}" if stages > 1 else "")
+            whole = f"(bytes + {again}) / W"
+            steps = [
+                Term("steps", "term.prompt_steps", count, "count"),
+                Term("bytes_layers", "term.layer_bytes", chunk_bytes(on_gpu), "bytes"),
+            ]
         if share is not None:
             most = float(hardware.host_rates().most_bandwidth_bytes_per_s)
             host = [
@@ -139,10 +152,11 @@ def _bound(figure: str) -> Callable[[Context], Explanation]:
             ]
         return explanation_of(
             figure,
-            "max( bytes / W , FLOP / (P · GPU)" + (" , bytes_h / W_h )" if host else " )"),
+            f"max( {whole} , FLOP / (P · GPU)" + (" , bytes_h / W_h )" if host else " )"),
             "{seconds:time}",
             [
                 Term("bytes", "term.least_bytes", on_gpu.least_weight_bytes, "bytes"),
+                *steps,
                 Term("W", "term.bandwidth", float(hardware.bandwidth_bytes_per_s), "bandwidth"),
                 Term("FLOP", "term.flop_of_model", flops, "flop"),
                 Term(

@@ -17,8 +17,8 @@ from planner.memory_answer import memory_answer, verdict_of
 from planner.memory_limits import budget_of
 from planner.quantity import Basis, Estimate, worst
 from planner.scenario import canonical_text
-from planner.speed.bounds import tpot_bound, ttft_bound
-from planner.speed_answer import rates_basis
+from planner.speed.bounds import tpot_bound
+from planner.speed_answer import first_token_bound, rates_basis
 
 FIRST = ("ttft_s", "prefill_s")
 
@@ -151,7 +151,7 @@ def _estimate(run: Run, name: str, middle: float, calibration: Calibration) -> E
     scenario, work, hardware = run.scenario, run.deployment.work, run.deployment.hardware
     inputs = float(scenario.input_tokens)
     if first:
-        floor = ttft_bound(work, hardware, inputs)
+        floor = first_token_bound(run.deployment, inputs)
     else:
         batch = max(min(float(scenario.concurrency), run.max_running), 1.0)
         floor = tpot_bound(work, hardware, batch, inputs + scenario.output_tokens / 2.0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.architecture.cache import read_bytes
 from planner.architecture.totals import attended_positions
 from planner.quantity import Quantity, maximum
+from planner.speed.chunks import steps_of
 from planner.speed.host import host_floor
 from planner.speed.kernels import as_factor
 from planner.speed.work import Hardware, HostShare, Work
@@ -64,11 +65,19 @@ def tpot_bound(work: Work, hardware: Hardware, batch: Quantity, context_tokens: 
 
 
 def ttft_bound(
-    work: Work, hardware: Hardware, input_tokens: Quantity, cached_tokens: Quantity = 0.0
+    work: Work,
+    hardware: Hardware,
+    input_tokens: Quantity,
+    cached_tokens: Quantity = 0.0,
+    chunk_tokens: Quantity = float("inf"),
 ) -> Bound:
-    """Floor of the time to the first token of one prompt: its FLOP at full peak, or reading the weights once.
+    """Floor of the time to the first token of one prompt: its FLOP at full peak, or reading the weights each step.
 
-    Only the last token gets logits; latent attention is computed whichever way takes fewer FLOP.
+    Only the last token gets logits, so that only the last step reads the output head; latent attention is computed
+    whichever way takes fewer FLOP.
+
+    Args:
+        chunk_tokens: most prompt tokens that one step takes; the whole prompt where no budget is stated (tokens).
 
     Raises:
         MissingFigure: where one accelerator lacks a rate that the prompt needs; arrays give NaN.
@@ -92,8 +101,18 @@ def ttft_bound(
     compute = compute + flops / hardware.peak(work.dtype)
     # Stages may work on successive chunks of a prompt at once, after the first has read every stage's weights.
     compute = compute / work.parallelism.pp
+    # An encoder takes its whole input at once, and the decoder then starts with one token.
+    steps = 1.0 if work.encoder_layers else steps_of(tokens, chunk_tokens)
     bound = _larger(work, hardware, work.least_weight_bytes + work.encoder_bytes, compute)
+    again = (steps - 1.0) * chunk_bytes(work) / work.parallelism.pp
+    reread = (work.least_weight_bytes + again) / hardware.bandwidth_bytes_per_s
+    bound = replace(bound, seconds=maximum(bound.seconds, reread * as_factor(bound.from_memory)))
     return bound if share is None else _beside_host(bound, share, hardware, 0.0, 0.0)
+
+
+def chunk_bytes(work: Work) -> float:
+    """Bytes of weights that a step without logits reads at least on one rank: all but the output head's."""
+    return max(work.least_weight_bytes - work.head_flops / 2.0 * work.activation_bytes, 0.0)
 
 
 def _beside_host(

@@ -46,7 +46,8 @@ def prefill(
 
     p-norm of products (efficiency of whole prompts) and of reading the weights once, attention, collectives, and the
     host's time per layer. Splitting a prompt into chunks re-reads earlier keys, under 5 % for chunks of 512 and more,
-    and is left out. An encoder processes the input where there is one, and the decoder then its first token.
+    and is left out; `planner.speed.chunks` has what smaller ones add. An encoder processes the input where there is
+    one, and the decoder then its first token.
 
     What lies in host memory is lent to the GPU, which computes everything, or computed by the host where the prompt is
     short.

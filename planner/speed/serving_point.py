@@ -7,6 +7,7 @@ from typing import Any
 
 from planner.catalog.calibrations import Calibration
 from planner.quantity import Quantity, maximum, minimum
+from planner.speed.chunks import chunk_overhead, joined
 from planner.speed.host import host_flops
 from planner.speed.prefill import prefill
 from planner.speed.step import StepTime, decode_step, product_seconds, reading_seconds
@@ -112,9 +113,10 @@ def serving_point(
 
     Continuous batching: every step decodes the running sequences at input + output / 2 tokens and carries the prompts
     of the others, spread evenly: (b − 1)·input / output tokens. The token budget limits how many can decode while the
-    rest are read in. Time to first token: host time per layer and per sequence, own prefill, prefills of others in
-    flight, and one to two steps. Static batching: all prompts of a batch are read together, then decoded together.
-    Requests beyond the running ones wait: in a closed loop (c / b − 1) times a request's own time, by Little's law.
+    rest are read in. Time to first token: host time per layer and per sequence, own prefill (in more steps where the
+    budget is below the engines' defaults), prefills of others in flight, and one to two steps. Static batching: all
+    prompts of a batch are read together, then decoded together. Requests beyond the running ones wait: in a closed loop
+    (c / b − 1) times a request's own time, by Little's law.
     A model without a head reads inputs together and takes no step: its times per token are 0.
 
     Args:
@@ -200,9 +202,24 @@ def _batched(
         cached_tokens=load.cached_tokens,
     )
     alone = decode_step(work, hardware, calibration, 1.0, load.context_tokens)
-    prompt = prefill(work, hardware, calibration, load.input_tokens, load.cached_tokens)
-    prompt_s, tpot, tpot_alone = prompt.total_s, decode.total_s, alone.total_s
-    device = prompt_s - prompt.layers_s
+    whole = prefill(work, hardware, calibration, load.input_tokens, load.cached_tokens)
+
+    def in_chunks(beside: Quantity) -> StepTime:
+        more = chunk_overhead(
+            work,
+            hardware,
+            calibration,
+            input_tokens=load.input_tokens,
+            cached_tokens=load.cached_tokens,
+            max_num_batched_tokens=max_num_batched_tokens,
+            batch=beside,
+            context_tokens=load.context_tokens,
+        )
+        return joined(whole, more)
+
+    prompt_s, tpot, tpot_alone = in_chunks(decoding).total_s, decode.total_s, alone.total_s
+    # The host's dispatch is paid once, whoever else is served; what the steps of chunks take is the device's.
+    device = prompt_s - whole.layers_s
     per_group = maximum(running / groups, 1.0)
     others = per_group - 1.0
     in_flight = minimum(others * device / (output_tokens * tpot), others)
@@ -216,7 +233,8 @@ def _batched(
     # Those that hold a place without decoding are being read in; by Little's law that takes at least this long.
     ttft = maximum(ttft, tpot * (output_tokens * (running / decoding - 1.0) + 1.0))
     waiting = calibration.prefill_steps * tpot_alone + calibration.prefill_sequence_s
-    first = replace(prompt, host_s=prompt.host_s + waiting)
+    unloaded = in_chunks(1.0)
+    first = replace(unloaded, host_s=unloaded.host_s + waiting)
     return _point(work, hardware, calibration, load, ttft, prompt_s, decode, alone, first)
 
 
