@@ -16,10 +16,11 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from planner.catalog.accelerators import Accelerator
+from planner.catalog.accelerators import accelerator as catalogue_accelerator
 from planner.catalog.calibration_constants import Shelf, calibration_data, weights_kind
 from planner.catalog.calibrations import Calibration, Fit, build_calibration, calibration_for
 from planner.catalog.devices import Strict, entry_error
-from planner.errors import InvalidInput, Note
+from planner.errors import InvalidInput, Note, UnknownItem
 from planner.quantity import Basis
 
 MAX_CONSTANTS = 200
@@ -194,6 +195,16 @@ def _shelf(text: str) -> Shelf:
 
 
 @lru_cache(maxsize=512)
+def _called(id_: str, current: Accelerator) -> str:
+    """What people call the accelerator of an id; of a described device that isn't the current one, its id's words."""
+    if id_.partition("@")[0] == current.id.partition("@")[0]:
+        return current.name
+    try:
+        return catalogue_accelerator(id_).name
+    except UnknownItem:
+        return id_.removeprefix("own-").replace("-", " ")
+
+
 def own_calibration_for(
     text: str,
     engine: str,
@@ -291,7 +302,7 @@ def chosen_calibration(
                 said.append(Note("own_calibration_other_version", {**values, **versions}))
             return found, tuple(said)
         where: dict[str, object] = {
-            "accelerator": own.accelerator,
+            "accelerator": _called(own.accelerator, accelerator),
             "engine": own.engine,
             "kinds": tuple(own.kinds),
         }

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.catalog.loader import Figure, Source, read_sources, read_yaml
+from planner.catalog.own_calibration import own_calibration_from
 from planner.deployment import Deployment
 from planner.evaluation import Evaluation
 from planner.memory.budget import MemoryBudget
+from planner.scenario import canonical_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,16 @@ def engine_sources(deployment: Deployment) -> Iterator[Source]:
     yield from _profile_sources(f"engines/{deployment.engine.id}.yaml")
 
 
-def calibration_sources(deployment: Deployment) -> Iterator[Source]:
-    """Sources of the constants that times are made with."""
+def calibration_sources(context: Context) -> Iterator[Source]:
+    """Sources of the constants that times are made with: somebody's own runs where they count, else what is shipped."""
+    deployment = context.deployment
+    text = canonical_text(context.evaluation.scenario.calibration)
+    if deployment.calibration.own and text is not None:
+        own = own_calibration_from(text)
+        rows = [error.rows for error in (own.tpot, own.ttft) if error is not None]
+        title = f"{own.name} (n = {max(rows)})"
+        yield Source("own-calibration", title, "", own.date, "measured")
+        return
     yield from _profile_sources(f"calibrations/{deployment.calibration.file}.yaml")
 
 

@@ -46,7 +46,7 @@ def _from_parts(figure: str, which: str) -> Callable[[Context], Explanation]:
             terms,
             iter(
                 (
-                    *calibration_sources(context.deployment),
+                    *calibration_sources(context),
                     *accelerator_sources(
                         context.deployment,
                         "bandwidth_bytes_per_s",
@@ -111,7 +111,7 @@ def _rate(figure: str) -> Callable[[Context], Explanation]:
             formula,
             f"{filled} = {{result:{kind}}}",
             [Term(symbols[n][0], symbols[n][1], known[n], symbols[n][2]) for n in used],
-            calibration_sources(context.deployment),
+            calibration_sources(context),
             **{name: known[name] for name in used},
             result=float(getattr(speed, figure).mid),
         )

@@ -11,12 +11,14 @@ from planner.errors import PlannerError
 from planner.measure.nvml import Gpu
 from planner.measure.probe import Probe, Target
 from planner.measure.probe_process import probed
+from planner.measure.system import load_average
 from planner.ui import choices, state
 from planner.ui.measure_run import is_running, start, start_button
 from planner.ui.measure_switch import MEASURE, is_local, measuring_is_on
 from planner.ui.state import plain
 from planner.ui.widgets import draw, h, notes_html, refusal_text, t
 
+BUSY_FRACTION = 0.5  # of the processors, from which on other programs end up in the figures
 PROBE_KEPT_S = 30.0  # clocks and who else is there change
 STANDARD = ""  # the models that the measurement chooses itself
 # What a run takes, for the button; once it runs, it says itself how long it has left (s).
@@ -40,10 +42,23 @@ def device_tab() -> None:
             return
     target = _target(found)
     device_card(found, target)
+    draw(f'<p class="hr-about">{h("measure.scenario_unused")}</p>')
     if not (found.torch and found.transformers):
         draw(notes_html([h("measure.no_torch", command=INSTALL)], "warn"))
         return
+    if warning := busy_words(found, target):
+        draw(notes_html([warning], "warn"))
     start_controls(target)
+
+
+def busy_words(found: Probe, target: Target) -> str:
+    """Why a measurement had better not begin now, as HTML; "" where nothing is known against it."""
+    gpu = next((one for one in found.nvidia.gpus if one.uuid and one.uuid == target.uuid), None)
+    if gpu is not None and gpu.state.processes:
+        return h("measure.gpu_busy_now")
+    load = load_average()
+    share = load / max(found.processor.threads, 1) if load is not None else 0.0
+    return h("measure.busy_now", load=share) if share > BUSY_FRACTION else ""
 
 
 @st.cache_data(ttl=PROBE_KEPT_S, max_entries=1, show_spinner=False)

@@ -55,18 +55,20 @@ def endpoint_tab() -> None:
             key="endpoint_url",
             max_chars=LONGEST_URL,
             placeholder="http://127.0.0.1:8000/v1",
+            help=t("measure.endpoint_url_help"),
             persist_state="session",
         ).strip()
         model = st.text_input(
             plain("measure.endpoint_model"),
             key="endpoint_model",
             max_chars=LONGEST_URL,
+            placeholder=plain("measure.example", example="Qwen/Qwen3-8B"),
             help=t("measure.endpoint_model_help"),
             persist_state="session",
         ).strip()
     load = _load()
     same = st.toggle(
-        plain("measure.endpoint_same"), value=True, key="endpoint_same",
+        plain("measure.endpoint_same"), value=False, key="endpoint_same",
         help=t("measure.endpoint_same_help"), persist_state="session",
     )  # fmt: skip
     told = _told() if same else {}
@@ -103,7 +105,11 @@ def _load() -> dict[str, str]:
     """Values of the flags that say what is sent."""
     with st.grid(4, min_column_width=150, gap="small"):
         api = st.selectbox(
-            plain("measure.endpoint_api"), APIS, key="endpoint_api", persist_state="session"
+            plain("measure.endpoint_api"),
+            APIS,
+            key="endpoint_api",
+            help=t("measure.endpoint_api_help"),
+            persist_state="session",
         )
         inputs = st.number_input(
             plain("field.input_tokens"), 1, MAX_LENGTH, 512, 1, key="endpoint_input", persist_state="session"
@@ -112,10 +118,12 @@ def _load() -> dict[str, str]:
             plain("field.output_tokens"), 1, MAX_LENGTH, 128, 1, key="endpoint_output", persist_state="session"
         )  # fmt: skip
         loops = st.text_input(
-            plain("measure.endpoint_loads"), LOADS, key="endpoint_loads", max_chars=60, persist_state="session"
+            plain("measure.endpoint_loads"), LOADS, key="endpoint_loads", max_chars=60,
+            help=t("measure.endpoint_loads_help"), persist_state="session",
         )  # fmt: skip
         rates = st.text_input(
             plain("measure.endpoint_rates"), key="endpoint_rates", max_chars=60,
+            placeholder=plain("measure.example", example="0.5, 2"),
             help=t("measure.endpoint_rates_help"), persist_state="session",
         )  # fmt: skip
         requests = st.number_input(
@@ -123,7 +131,8 @@ def _load() -> dict[str, str]:
             help=t("measure.endpoint_requests_help"), persist_state="session",
         )  # fmt: skip
         longest = st.number_input(
-            plain("measure.endpoint_seconds"), LEAST_S, MOST_S, 120, 10, key="endpoint_seconds", persist_state="session"
+            plain("measure.endpoint_seconds"), LEAST_S, MOST_S, 120, 10, key="endpoint_seconds",
+            help=t("measure.endpoint_seconds_help"), persist_state="session",
         )  # fmt: skip
     return {
         "api": str(api or APIS[0]),

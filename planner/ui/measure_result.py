@@ -6,7 +6,7 @@ import html
 
 import streamlit as st
 
-from planner.catalog.calibration_constants import SHIPPED, weights_kind
+from planner.catalog.calibration_constants import SHIPPED, Constants, weights_kind
 from planner.catalog.own_calibration import OwnCalibration, OwnConstant
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation
@@ -21,16 +21,20 @@ from planner.ui.measure_words import (
     compared_cells,
     compared_head,
     condition_words,
+    constant_words,
     errors_words,
     figure_name,
+    filled_table,
     import_words,
     note_words,
+    reached_words,
     row_note_words,
     row_words,
     signed,
+    size_words,
     spread_words,
 )
-from planner.ui.sidebar_measured import IN_USE
+from planner.ui.sidebar_measured import IN_USE, drop_button
 from planner.ui.state import plain
 from planner.ui.widgets import (
     draw,
@@ -72,7 +76,7 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
         draw_chart(chart)
     elif compared.figures:
         cells = map(compared_cells, compared.figures)
-        draw(table_html(h("measure.compared"), compared_head(), cells))
+        draw(filled_table(h("measure.compared"), compared_head(), cells))
     with st.container(key="measure-more"):
         _details(record, compared)
 
@@ -106,7 +110,7 @@ def _headline(record: Record, compared: Comparison) -> None:
         sentence = h(key, **said, before=before, after=after or 0.0, runs=runs)
     else:
         sentence = h("measure.headline_none", **said)
-    more = []
+    more = reached_words(record.rows)
     if (own := record.calibration) and not busy:
         for what, error in (("ttft", own.ttft), ("tpot", own.tpot)):
             if error is not None:
@@ -141,6 +145,7 @@ def _use(record: Record, evaluation: Evaluation | None) -> None:
         notes = evaluation.assumptions if evaluation else ()
         told = [note_html(note) for note in notes if note.code in IN_USE] or [h("measure.in_use")]
         draw(notes_html(told, "info"))
+        drop_button("measure-drop")
         return
     busy = record.conditions.noisy
     st.button(
@@ -189,7 +194,7 @@ def _kind_ran(weights: str, own: OwnCalibration) -> bool:
 def _details(record: Record, compared: Comparison) -> None:
     if own := record.calibration:
         with st.expander(t("measure.constants"), key="measure-constants"):
-            draw(_constants(own))
+            draw(_constants(record, own))
     if record.figures:
         with st.expander(t("measure.figures"), key="measure-figures"):
             draw(_figures(record.figures))
@@ -204,7 +209,7 @@ def _details(record: Record, compared: Comparison) -> None:
             draw(table_html(h("measure.software"), head, pairs))
 
 
-def _constants(own: OwnCalibration) -> str:
+def _constants(record: Record, own: OwnCalibration) -> str:
     """Each fitted constant beside the shipped one, with its spread and how far the runs narrowed it."""
     columns = ("constant", "shipped", "fitted", "deviation", "narrowed")
     rows = []
@@ -212,8 +217,8 @@ def _constants(own: OwnCalibration) -> str:
         for key, constant in entries.items():
             rows.append(
                 (
-                    html.escape(f"{file}: {key}"),
-                    _shipped(file, key),
+                    constant_words(file, key),
+                    _shipped(record, own, file, key),
                     html.escape(shown(constant.value, "number")),
                     html.escape(f"± {shown(constant.deviation, 'percent')}"),
                     _narrowed(constant),
@@ -221,12 +226,20 @@ def _constants(own: OwnCalibration) -> str:
             )
     about = f'<p class="hr-about">{h("measure.constants_about")}</p>'
     head = tuple(h(f"measure.column.{name}") for name in columns)
-    return about + table_html(h("measure.constants"), head, rows)
+    return about + filled_table(h("measure.constants"), head, rows)
 
 
-def _shipped(file: str, key: str) -> str:
+def _shipped(record: Record, own: OwnCalibration, file: str, key: str) -> str:
+    """What counts for the device where nothing was fitted: the file's own figure, or that of what it builds on."""
+    device = record.device.model_dump(mode="json") if record.device else None
     try:
         figure = SHIPPED.figures(file).get(key)
+        if figure is None:
+            card = choices.card_of({"gpu": record.accelerator, "device": device})
+            known = Constants(own.engine, card, own.kinds[0], version=own.engine_version)
+            name = key.removeprefix(f"{known.group.name}.")
+            found = known.find(name) or known.find(name.partition(".")[0])
+            figure = found[0] if found else None
     except PlannerError:  # of a version whose files were called otherwise
         return "–"
     return html.escape(shown(float(figure.value), "number")) if figure else "–"
@@ -246,10 +259,10 @@ def _figures(figures: list[Figure]) -> str:
         stated = html.escape(shown(one.stated, kind)) if one.stated else "–"
         share = signed(one.value.median / one.stated - 1.0) if one.stated else "–"
         what = " ".join(part for part in (figure_name(one.name), html.escape(one.dtype)) if part)
-        size = shown(one.size, "count") if one.size else "–"
+        size = size_words(one)
         rows.append((what, size, spread_words(one.value, kind), stated, share))
     columns = ("benchmark", "size", "measured", "stated", "difference")
-    return table_html(
+    return filled_table(
         h("measure.figures"), tuple(h(f"measure.column.{name}") for name in columns), rows
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
@@ -31,7 +33,7 @@ def run_state() -> None:
     """Why a run couldn't be started; the run that is on, or how the last one ended; nothing before the first."""
     if refused := st.session_state.pop(REFUSED_KEY, None):
         with st.container(key="refusal-start"):
-            st.markdown(refusal_text(refused))
+            st.markdown(refusal_text(_in_local_time(refused)))
     view = jobs().view()
     if view is None:
         return
@@ -61,7 +63,25 @@ def start_button(label: str, key: str, press: Callable[[], None], *, ready: bool
     )
     if busy is not None:
         error = PlannerError("measuring_already", pid=busy.pid, since=busy.since)
-        st.markdown(refusal_text(error))
+        st.markdown(refusal_text(_in_local_time(error)))
+
+
+def _in_local_time(error: PlannerError) -> PlannerError:
+    """The refusal with the visitor's time of day in place of an ISO date in UTC."""
+    try:
+        since = datetime.fromisoformat(str(error.values.get("since")))
+        zone = ZoneInfo(str(st.context.timezone))
+    except (ValueError, OSError, ZoneInfoNotFoundError):  # "?", or no zone that is known here
+        return error
+    values = {key: value for key, value in error.values.items() if key != "field"}
+    local = since.astimezone(zone).strftime("%H:%M")
+    return PlannerError(error.code, field=error.field, **{**values, "since": local})
+
+
+def rounded_left(seconds: float) -> float:
+    """Time left, as exactly as it can be known: steps of 5 s, from two minutes on of half a minute (s)."""
+    step = 5.0 if seconds < 120.0 else 30.0
+    return max(round(seconds / step), 1) * step
 
 
 def start(arguments: Sequence[str], about: Mapping[str, str]) -> None:
@@ -88,7 +108,9 @@ def running() -> None:
     share = passed_s / (passed_s + left_s) if left_s is not None and passed_s + left_s > 0 else 0.0
     st.progress(
         min(share, 1.0),
-        text=t("measure.left", left=left_s) if left_s is not None else t("measure.left_unknown"),
+        text=t("measure.left", left=rounded_left(left_s))
+        if left_s is not None
+        else t("measure.left_unknown"),
     )
     st.button(
         t("measure.cancelling" if view.state == "cancelling" else "measure.cancel"),

@@ -6,13 +6,15 @@ import re
 
 import streamlit as st
 
+from planner.catalog.engine_profiles import engine_ids
 from planner.errors import PlannerError
 from planner.measure.record import MAX_NAME, Record, record_text
 from planner.measure.store import Kept
-from planner.ui import state
+from planner.ui import choices, state
 from planner.ui.locale import text
 from planner.ui.measure_shelf import Shelf, shelf
 from planner.ui.measure_switch import sharing_is_on
+from planner.ui.sidebar_measured import drop_button
 from planner.ui.state import language, plain
 from planner.ui.widgets import draw, h, refusal_text, t
 
@@ -68,10 +70,14 @@ def _label(one: Kept, spoken: str) -> str:
     if one.refusal is not None:
         return text("measure.saved_damaged", spoken, name=one.name)
     # A name that nobody gave says device and date itself.
+    card = choices.accelerator_names().get(one.accelerator.partition("@")[0], one.accelerator)
+    engine = choices.engine_name(one.engine) if one.engine in engine_ids() else one.engine
+    known = any(said and said in one.name for said in (card, one.accelerator))
     parts = [
         one.name,
-        *(x for x in (one.date[:10], one.accelerator) if x not in one.name),
-        one.engine,
+        *(x for x in (one.date[:10],) if x not in one.name),
+        *([] if known or one.accelerator.startswith("own-") else [card]),
+        engine,
     ]
     parts += [
         text(f"measure.saved_{name}", spoken, before=before, after=after)
@@ -131,16 +137,25 @@ def _rename(key: str, field: str) -> None:
 
 def _delete(key: str, name: str) -> None:
     try:
-        st.session_state[DELETED_KEY] = (shelf().delete(key), name)
+        own = shelf().load(key).calibration
+    except PlannerError:  # a damaged file has none
+        own = None
+    data = own.model_dump(mode="json") if own else None
+    try:
+        st.session_state[DELETED_KEY] = (shelf().delete(key), name, data)
     except PlannerError as refusal:
         st.session_state[REFUSED_KEY] = refusal
 
 
 def _undo(place: Shelf) -> None:
     if deleted := st.session_state.get(DELETED_KEY):
-        token, name = deleted
+        token, name, own = deleted
+        in_use = own is not None and state.values()["calibration"] == own
         with st.container(key="measure-undo", horizontal=True, vertical_alignment="center"):
-            st.markdown(t("measure.deleted", name=name), width="content")
+            said = "measure.deleted_in_use" if in_use else "measure.deleted"
+            st.markdown(t(said, name=name), width="content")
+            if in_use:
+                drop_button("measure-drop-deleted")
             st.button(
                 t("frame.undo"), key="measure-undo-button", icon=":material/undo:", type="tertiary",
                 on_click=_restore, args=(token,),

@@ -11,11 +11,11 @@ from planner.errors import Note
 from planner.measure.comparison import Compared
 from planner.measure.noise import drift_factor
 from planner.measure.readers.results import row_notes
-from planner.measure.record import Record, Row, Spread
+from planner.measure.record import Figure, Record, Row, Spread
 from planner.quantity import Estimate
 from planner.ui.locale import catalogue
 from planner.ui.state import language, plain
-from planner.ui.widgets import h, note_html, range_text, shown
+from planner.ui.widgets import h, note_html, range_text, shown, table_html
 
 # How a measured figure is written, by what its name ends with.
 ON_CPU = "cpu"  # said by the headline's device
@@ -97,6 +97,51 @@ def compared_cells(one: Compared) -> tuple[str, ...]:
         _estimate_words(one.after, kind),
         signed(one.after_error_fraction),
     )
+
+
+def filled_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table without the columns in which nothing stands."""
+    return table_html(caption, *without_empty(head, rows))
+
+
+def without_empty(
+    head: Sequence[str], rows: Iterable[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """Head and rows without the columns in which every row has "–"."""
+    every = list(rows)
+    kept = [i for i in range(len(head)) if not every or any(row[i] != "–" for row in every)]
+    return [head[i] for i in kept], [[row[i] for i in kept] for row in every]
+
+
+def constant_words(file: str, key: str) -> str:
+    """A fitted constant in words, and smaller its file and key, which the calibration's file has."""
+    known = _known(language())
+    names = (f"measure.constant.{part}" for part in key.split("."))
+    word = next((h(name) for name in names if name in known), "")
+    own = f"<small>{html.escape(f'{file}: {key}')}</small>"
+    return f"{word}<br>{own}" if word else own
+
+
+def size_words(figure: Figure) -> str:
+    """What a micro-benchmark worked on: matrices of n by n, or bytes."""
+    if figure.size is None:
+        return "–"
+    if figure.unit == "B/s":
+        return html.escape(shown(float(figure.size), "bytes"))
+    side = html.escape(shown(figure.size, "count"))
+    return f"{side} × {side}" if figure.unit == "FLOP/s" else side
+
+
+def reached_words(rows: Sequence[Row]) -> list[str]:
+    """How much of the plan was measured, and which models weren't reached at all, as HTML; nothing where all was."""
+    done = [row for row in rows if row.outcome == "measured"]
+    if len(done) == len(rows):
+        return []
+    seen = {str(row.scenario.get("model", "?")) for row in done}
+    models = dict.fromkeys(str(row.scenario.get("model", "?")) for row in rows)
+    left = [name.rpartition("/")[2] for name in models if name not in seen]
+    said = [h("measure.reached", done=len(done), all=len(rows))]
+    return [*said, *([h("measure.not_reached", models=left)] if left else [])]
 
 
 def errors_words(figures: Sequence[Compared]) -> tuple[float, float | None, int]:

@@ -48,11 +48,17 @@ def calibration(evaluation: Evaluation | None) -> None:
                 draw(f'<p class="hr-words">{note_html(note)}</p>')
         if not evaluation:
             draw(f'<p class="hr-words">{h("sidebar.calibration", name=own.name)}</p>')
-        st.button(
-            t("sidebar.drop_calibration"),
-            key="drop-calibration",
-            icon=":material/close:",
-            type="tertiary",
-            on_click=state.apply,
-            args=({"calibration": None}, state.plain("undo.drop_calibration", name=own.name)),
-        )
+        drop_button("drop-calibration")
+
+
+def drop_button(key: str) -> None:
+    """The way back to the shipped constants; there has to be a calibration in use."""
+    own = parse_own_calibration(state.values()["calibration"])
+    st.button(
+        t("sidebar.drop_calibration"),
+        key=key,
+        icon=":material/close:",
+        type="tertiary",
+        on_click=state.apply,
+        args=({"calibration": None}, state.plain("undo.drop_calibration", name=own.name)),
+    )

@@ -67,6 +67,8 @@ def test_the_button_waits_for_an_address(language: str) -> None:
 
 def test_what_is_asked_reaches_the_command_line(asked: list[list[str]]) -> None:
     app = opened("en", gpu="l4", engine="vllm", weights="fp8", model="Qwen/Qwen3-8B")
+    assert not named(app.toggle, "endpoint_same").value
+    named(app.toggle, "endpoint_same").set_value(True).run()
     filled(app, endpoint_url=URL, endpoint_model="--output=/etc/x", endpoint_loads="1,2")
     press(app, "endpoint-start")
     finished()
@@ -84,7 +86,6 @@ def test_what_is_asked_reaches_the_command_line(asked: list[list[str]]) -> None:
 
 def test_without_the_scenario_nothing_is_said_of_what_runs_there(asked: list[list[str]]) -> None:
     app = opened()
-    named(app.toggle, "endpoint_same").set_value(False).run()
     press(filled(app, endpoint_url=URL), "endpoint-start")
     finished()
     assert not [word for word in asked[0] if word.startswith(("--gpu", "--catalogue-model"))]

@@ -100,7 +100,9 @@ def test_a_server_of_this_scenario_is_set_against_its_prediction(
 ) -> None:
     scenario = {"model": "Qwen/Qwen2.5-0.5B-Instruct", "gpu": "l4", "engine": "vllm"}
     with running() as fake:
-        app = fill(opened(language, **scenario), url=fake.url, **SMALL)
+        app = opened(language, **scenario)
+        named(app.toggle, "endpoint_same").set_value(True).run()
+        app = fill(app, url=fake.url, **SMALL)
         assert ended(start(app)).state == "done"
     (kept,) = Store(own_machine).kept()
     record = Store(own_machine).load(kept.key)

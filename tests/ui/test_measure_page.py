@@ -19,6 +19,7 @@ from planner.measure.record import parse_record, record_text
 from planner.measure.store import Store, renamed
 from planner.ui import measure_device, measure_switch
 from planner.ui.locale import LANGUAGES, catalogue, say_error, text
+from planner.ui.measure_run import rounded_left
 from planner.ui.measure_shelf import jobs
 from tests.ui.driver import charts, clean, go, markup, named, open_app, words
 from tests.ui.machine import CPU, GPU, fake_command, measured, probe_of
@@ -137,6 +138,70 @@ def test_a_probe_that_fails_is_a_card_and_can_be_tried_again(
     monkeypatch.setattr(measure_device, "probed", lambda: probe_of(CPU))
     press(app, "probe-again")
     assert has(app, "measure-start")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_busy_machine_is_said_before_it_is_measured(
+    language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warning = text("measure.busy_now", language, load=1.5)
+    monkeypatch.setattr(measure_device, "load_average", lambda: 6.0)
+    assert warning in saying(opened(language))
+    monkeypatch.setattr(measure_device, "load_average", lambda: 0.4)
+    assert warning.partition("(")[0] not in saying(opened(language))
+
+
+def test_time_left_is_told_in_round_steps() -> None:
+    assert [rounded_left(left) for left in (0.2, 7.4, 93.0, 431.0)] == [5.0, 5.0, 95.0, 420.0]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_was_not_reached_is_said(language: str, own_machine: Path) -> None:
+    data = measured().model_dump(mode="json")
+    for row in data["rows"]:
+        if row["role"] == "check":
+            row |= {"outcome": "not_run", "measured": {}}
+    Store(own_machine).save(parse_record(json.dumps(data)))
+    said = saying(opened(language))
+    done = sum(row["outcome"] == "measured" for row in data["rows"])
+    assert text("measure.reached", language, done=done, all=len(data["rows"])) in said
+    assert text("measure.not_reached", language, models=["SmolLM2-360M-Instruct"]) in said
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_deleting_says_that_the_calibration_is_still_in_use(
+    language: str, own_machine: Path
+) -> None:
+    Store(own_machine).save(measured())
+    app = press(opened(language), "measure-use")
+    assert has(app, "measure-drop")
+    press(app, "measure-delete")
+    kept = text("measure.deleted_in_use", language, name=measured().name)
+    assert kept in saying(app)
+    press(app, "measure-drop-deleted")
+    assert "calibration" not in app.query_params
+    assert text("measure.deleted", language, name=measured().name) in saying(app)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_fitted_factors_have_words_and_the_shipped_value(language: str, own_machine: Path) -> None:
+    data = measured().model_dump(mode="json")
+    spread = {"median": 1e11, "low": 9e10, "high": 1.1e11, "repeats": 5}
+    data["figures"] = [
+        {"name": "matmul", "dtype": "bf16", "size": 4096, "unit": "FLOP/s", "value": spread},
+        {"name": "copy_bandwidth", "size": 2**29, "unit": "B/s", "value": spread},
+    ]
+    Store(own_machine).save(parse_record(json.dumps(data)))
+    said = markup(opened(language))
+    table = said.partition(f"<caption>{text('measure.constants', language)}")[2]
+    table = table.partition("</table>")[0]
+    assert text("measure.constant.weights", language) in table
+    assert "transformers: cpu.weights" in table
+    assert "<td>–</td>" not in table.partition("cpu.cache_repeats")[0]
+    sizes = said.partition(f"<caption>{text('measure.figures', language)}")[2].partition("</table>")
+    assert "4.096 × 4.096" in sizes[0].replace(",", ".")
+    assert "512 MiB" in sizes[0]
+    assert text("measure.column.stated", language) not in sizes[0]  # no data sheet says anything
 
 
 def test_another_program_s_measurement_keeps_the_button_off() -> None:

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from planner.evaluation import evaluate
+from planner.explain import explain
+from planner.scenario import Scenario
 from planner.ui.locale import LANGUAGES, text
 from planner.ui.pages import PAGES
 from planner.ui.permalink import DEFAULTS, to_query
@@ -20,9 +23,15 @@ ERROR = {
     "rows": 4, "before_fraction": 0.4, "after_fraction": 0.1, "low_fraction": -0.1, "high_fraction": 0.2,
 }  # fmt: skip
 ID = "own-some-epyc-2-cores"
+CONSTANTS = {
+    "transformers": {
+        "cpu.weights.16bit": {"value": 0.5, "deviation": 0.1, "identified_fraction": 0.9, "at_bound": False}
+    }
+}  # fmt: skip
 CALIBRATION = {
     "schema_version": 1, "name": "my box", "date": "2026-11-30", "accelerator": ID, "engine": "transformers",
-    "engine_version": "5.24", "kinds": ["16bit"], "experts": False, "constants": {}, "tpot": ERROR, "ttft": ERROR,
+    "engine_version": "5.24", "kinds": ["16bit"], "experts": False, "constants": CONSTANTS,
+    "tpot": ERROR, "ttft": ERROR,
 }  # fmt: skip
 SCENARIO = {
     "model": "Qwen/Qwen2.5-0.5B", "gpu": ID, "device": DEVICE, "engine": "transformers", "calibration": CALIBRATION,
@@ -81,9 +90,29 @@ def test_figures_say_that_they_are_calibrated() -> None:
 def test_a_calibration_for_something_else_says_that_it_does_not_count(language: str) -> None:
     app = opened(language, calibration=CALIBRATION | {"kinds": ["nf4"]})
     clean(app)
-    told = {"name": "my box", "date": "2026-11-30", "accelerator": ID, "engine": "transformers"}
+    told = {
+        "name": "my box",
+        "date": "2026-11-30",
+        "accelerator": DEVICE["name"],
+        "engine": "transformers",
+    }
     wanted = text("note.own_calibration_elsewhere", language, kinds=("nf4",), **told)
     assert wanted in words(app)
+
+
+def test_the_calibration_is_the_source_of_its_figures() -> None:
+    found = evaluate(Scenario.parse(SCENARIO))
+    sources = explain(found, "tpot_s").sources
+    own = next(one for one in sources if one.id == "own-calibration")
+    assert ("my box" in own.title, own.date) == (True, CALIBRATION["date"])
+    assert not any(one.url.endswith(".csv") for one in sources)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_compare_says_which_card_it_counts_for(language: str) -> None:
+    said = text("compare.own_calibration", language, name="my box")
+    assert said in words(opened(language, "compare"))
+    assert said not in words(opened(language, "compare", calibration=None))
 
 
 def test_another_accelerator_takes_the_device_s_place() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,13 @@ import numpy as np
 from planner.measure.comparison import Compared, is_time
 from planner.ui.charts.base import Chart, layout, line, log_axis
 from planner.ui.look import NEUTRAL, SERIES
-from planner.ui.measure_words import compared_cells, compared_head, errors_words, figure_words
+from planner.ui.measure_words import (
+    compared_cells,
+    compared_head,
+    errors_words,
+    figure_words,
+    without_empty,
+)
 from planner.ui.state import plain
 from planner.ui.widgets import h, range_text, shown
 
@@ -57,10 +63,16 @@ def measured_chart(figures: Sequence[Compared], *, busy: bool = False) -> Chart 
                 height=HEIGHT,
             ),
         },
-        compared_head(),
-        lambda: [compared_cells(one) for one in figures],
+        *_table(figures),
         _legend(fitted=bool(fitted)),
     )
+
+
+def _table(
+    figures: Sequence[Compared],
+) -> tuple[list[str], Callable[[], list[list[str]]]]:
+    head, rows = without_empty(compared_head(), map(compared_cells, figures))
+    return head, lambda: rows
 
 
 def _points(figures: Sequence[Compared], *, after: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from functools import partial
 
 import streamlit as st
 
+from planner.catalog.own_calibration import parse_own_calibration
 from planner.compare.export import comparison_csv
 from planner.compare.filters import Wanted, meets_objectives, wanted_rows
 from planner.compare.table import Comparison, Row, compare
@@ -21,7 +22,7 @@ from planner.ui.compare_cards import prices, row_name, side_by_side, sources
 from planner.ui.compare_filters import filters
 from planner.ui.compare_table import draw_table, ordered, pins, say_plain
 from planner.ui.state import plain
-from planner.ui.widgets import draw, h, t
+from planner.ui.widgets import draw, h, notes_html, t
 
 # Refusals that are counted under their own names.
 OBSTACLES = frozenset(
@@ -47,6 +48,8 @@ def draw_page(evaluation: Evaluation) -> None:
     rows = ordered(wanted_rows(everything, wanted))
     with top:
         headline(comparison, rows)
+        if evaluation.scenario.calibration is not None:
+            draw(notes_html([_own_words(evaluation)], "info"))
     pinned = pins(first_pins(comparison, rows))
     table(rows, pinned, len(everything))
     st.subheader(t("compare.pins_title"), anchor="side-by-side")
@@ -61,6 +64,12 @@ def draw_page(evaluation: Evaluation) -> None:
     chart(comparison, rows)
     prices(everything, utilization=comparison.utilization)
     sources(chosen)
+
+
+def _own_words(evaluation: Evaluation) -> str:
+    """That a calibration of somebody's own counts for the card that it was measured on, as HTML."""
+    own = parse_own_calibration(evaluation.scenario.calibration or {})
+    return h("compare.own_calibration", name=own.name)
 
 
 def comparison_of(scenario: Scenario, wanted: Wanted) -> Comparison:
