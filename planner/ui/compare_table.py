@@ -15,7 +15,7 @@ from planner.errors import Note, PlannerError
 from planner.quantity import Basis, Estimate
 from planner.ui import state
 from planner.ui.locale import say_error, say_note, text
-from planner.ui.locale.numbers import format_value
+from planner.ui.locale.numbers import format_value, significant
 from planner.ui.look import palette
 from planner.ui.state import plain
 from planner.ui.widgets import BASIS_MARKS, VERDICT_MARKS, t
@@ -29,7 +29,7 @@ NONE = "–"
 WHY_NOT = "why_not"
 FIRST_COLUMNS = 3  # who, whether, how many
 # Of a column (pixels): a character, what stands around the text, and the most.
-CHARACTER, AROUND, WIDEST, PINNED_WIDEST = 6.3, 22, 400, 190
+CHARACTER, AROUND, WIDEST, PINNED_WIDEST = 6.3, 22, 400, 165
 
 
 class Cell(float):
@@ -82,13 +82,21 @@ def _speed(name: str, kind: str) -> Callable[[Row, str], Cell | None]:
 
 def _money(name: str) -> Callable[[Row, str], Cell | None]:
     """What tokens cost, under the same condition."""
-    return lambda row, language: (
-        _estimate(getattr(row, name), "number", language) if row.starts else None
-    )
+    return lambda row, language: _price(getattr(row, name), language) if row.starts else None
 
 
 def _hour_price(row: Row, language: str) -> Cell | None:
-    return _estimate(row.usd_per_hour, "number", language)
+    return _price(row.usd_per_hour, language)
+
+
+def _price(estimate: Estimate | None, language: str) -> Cell | None:
+    """A price with its range to two digits, so that a column of them has room beside the speeds."""
+    if estimate is None:
+        return None
+    low, mid, high = (
+        significant(float(end), language, 2) for end in (estimate.low, estimate.mid, estimate.high)
+    )
+    return Cell(float(estimate.mid), mid if low == high else f"{mid} ({low} – {high})")
 
 
 def _verdict(row: Row, language: str) -> str:

@@ -183,6 +183,11 @@ SHEET = """
 .hr-table:has(td:first-child.hr-wrap) td { vertical-align: top; }
 .hr-whole .hr-scroll { max-height: none; }
 .hr-whole .hr-table td:first-child { white-space: normal; min-width: 8.5rem; }
+@media (max-width: 480px) {
+  .hr-table { font-size: .8125rem; }
+  .hr-table th, .hr-table td { padding: .28rem .25rem; }
+  .hr-whole .hr-table td:first-child { min-width: 6rem; }
+}
 .hr-stack { display: grid; gap: .6rem; }
 .hr-stack > * { min-width: 0; }
 .hr-notes { display: grid; gap: .5rem; }

@@ -210,6 +210,8 @@ def yours(engine: str, card: Accelerator | None) -> tuple[Compared, ...]:
     draw(
         '<div class="hr-verdict hr-plain hr-single" role="status">'
         f'<span class="hr-lead">{"<br>".join(says)}</span></div>'
+    )
+    draw(
         f'<div class="hr-stack hr-whole">{own_table(chosen)}'
         f'<p class="hr-about">{h("accuracy.terms")}</p></div>'
     )
