@@ -13,13 +13,15 @@ from pydantic import Field, ValidationError
 
 from planner.catalog.devices import DeviceEntry, Strict, entry_error
 from planner.catalog.measurements import QUANTITIES, Measurement
-from planner.catalog.own_calibration import OwnCalibration
+from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
 from planner.errors import InvalidInput
 from planner.scenario import Scenario
 
 MAX_BYTES = 8_000_000
 MAX_ROWS = 5_000
 MAX_NAME = 80
+# What a calibration alone is told by.
+ALONE = ("accelerator", "engine", "kinds", "constants")
 RecordQuantity = Literal[
     "tpot_s",
     "ttft_s",
@@ -170,6 +172,36 @@ def parse_record(text: str | bytes, field: str = "measurement") -> Record:
         return Record.model_validate(data)
     except ValidationError as error:
         raise entry_error(error, "measurement_bad_entry", field) from None
+
+
+def calibration_record(content: bytes) -> Record | None:
+    """A measurement without runs, of a calibration alone, as `calibrate` writes from a table; None for other content.
+
+    Raises:
+        InvalidInput: where it is one, with a key that is wrong.
+    """
+    if len(content) > MAX_BYTES or not all(f'"{key}"'.encode() in content for key in ALONE):
+        return None
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or not all(key in data for key in ALONE):
+        return None
+    own = parse_own_calibration(data)
+    return Record(
+        format="headroom-measurement",
+        schema_version=1,
+        name=own.name,
+        date=own.date,
+        origin="imported",
+        accelerator=own.accelerator,
+        software={"engine": own.engine_version},
+        conditions=Conditions(noisy=False),
+        rows=[],
+        calibration=own,
+        notes=["calibration_alone"],
+    )
 
 
 def record_text(record: Record) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from threading import Lock
 from typing import Any
 
 import streamlit as st
@@ -29,6 +30,7 @@ from planner.ui.widgets import (
 )
 
 MOST_MB = 8
+_FITTING = Lock()
 OWN_DEVICE = "device"
 IMPORTED_KEY = "measure_imported"
 FILLED = ("model", "weights", "kv", "engine_version")
@@ -213,8 +215,10 @@ def _import() -> None:
     if file is None:
         return
     try:
-        record = record_of(file.getvalue(), file.name)
-        key, kept = shelf().save_new(with_calibration(record))
+        # A fit takes all that a processor has: several at once would stand in each other's way, and in the visitors'.
+        with st.spinner(plain("measure.fitting")), _FITTING:
+            record = with_calibration(record_of(file.getvalue(), file.name))
+        key, kept = shelf().save_new(record)
         show(key)
         st.session_state[IMPORTED_KEY] = kept.name
     except PlannerError as refusal:

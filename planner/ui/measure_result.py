@@ -23,6 +23,7 @@ from planner.ui.measure_words import (
     condition_words,
     constant_words,
     errors_words,
+    evenly,
     figure_name,
     filled_table,
     import_words,
@@ -32,6 +33,7 @@ from planner.ui.measure_words import (
     row_words,
     signed,
     size_words,
+    some_words,
     spread_words,
 )
 from planner.ui.sidebar_measured import IN_USE, drop_button
@@ -75,8 +77,10 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
                     draw_chart(one)
         draw_chart(chart)
     elif compared.figures:
-        cells = map(compared_cells, compared.figures)
+        cells = map(compared_cells, evenly(compared.figures))
         draw(filled_table(h("measure.compared"), compared_head(), cells))
+    if some := some_words(len(compared.figures)):
+        draw(some)
     with st.container(key="measure-more"):
         _details(record, compared)
 
@@ -198,10 +202,11 @@ def _details(record: Record, compared: Comparison) -> None:
     if record.figures:
         with st.expander(t("measure.figures"), key="measure-figures"):
             draw(_figures(record.figures))
-    with st.expander(t("measure.rows", rows=len(record.rows)), key="measure-rows"):
-        draw(_rows(record))
-        for row, refusal in compared.refused[:20]:
-            st.markdown(f"{html.escape(row)}: {refusal_text(refusal)}")
+    if record.rows:
+        with st.expander(t("measure.rows", rows=len(record.rows)), key="measure-rows"):
+            draw(_rows(record))
+            for row, refusal in compared.refused[:20]:
+                st.markdown(f"{html.escape(row)}: {refusal_text(refusal)}")
     if record.software:
         with st.expander(t("measure.software"), key="measure-software"):
             head = (h("measure.column.name"), h("measure.column.version"))
@@ -270,7 +275,7 @@ def _figures(figures: list[Figure]) -> str:
 def _rows(record: Record) -> str:
     """Every run, also those that failed, with what to know about it."""
     rows = []
-    for row in record.rows:
+    for row in evenly(record.rows):
         outcome = h(f"measure.outcome.{row.outcome}")
         marks = [h("measure.noisy_row")] if row.noisy else []
         marks += [h("measure.check_row")] if row.role == "check" else []
@@ -278,4 +283,5 @@ def _rows(record: Record) -> str:
         rows.append((f"{html.escape(row.id)}<br>{row_words(row)}", outcome, told))
     columns = ("run", "outcome", "notes")
     head = tuple(h(f"measure.column.{name}") for name in columns)
-    return table_html(h("measure.rows_title"), head, rows, wrap=(0, 2))
+    table = table_html(h("measure.rows_title"), head, rows, wrap=(0, 2))
+    return some_words(len(record.rows)) + table

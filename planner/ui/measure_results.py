@@ -6,11 +6,12 @@ from typing import Any
 
 import streamlit as st
 
+from planner.catalog.accelerators import accelerator
 from planner.catalog.engine_profiles import engine_ids
 from planner.catalog.formats import weight_format_ids
-from planner.errors import PlannerError
+from planner.errors import InvalidInput, PlannerError
 from planner.measure.readers import ResultsReading, complete, missing_fields, recognise
-from planner.measure.record import Record, parse_record
+from planner.measure.record import Record, calibration_record, parse_record
 from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_TOKENS
 from planner.ui import choices, state
 from planner.ui.state import plain
@@ -18,6 +19,7 @@ from planner.ui.widgets import draw, h, missing_label, weights_label
 
 TYPES = ["json", "jsonl", "csv", "md", "txt"]
 OWN_MARK = b'"headroom-measurement"'
+OWN_FILES = "Headroom measure, calibrate (JSON)"
 KEY = "measure_results_{}"
 EXAMPLES = {"model": "Qwen/Qwen3-8B", "engine_version": "0.11.0"}
 # The most that a number may be.
@@ -37,7 +39,15 @@ def record_of(content: bytes, name: str) -> Record:
     """
     if OWN_MARK in content:
         return parse_record(content)
-    reading = recognise(content, "file")
+    if (alone := calibration_record(content)) is not None:
+        accelerator(alone.accelerator)  # without its description nobody knows another device
+        return alone
+    try:
+        reading = recognise(content, "file")
+    except InvalidInput as refusal:
+        if "expected" in refusal.values:
+            refusal.values["expected"] = f"{OWN_FILES}; {refusal.values['expected']}"
+        raise
     return complete(reading, _filled(reading), name)
 
 

@@ -6,6 +6,7 @@ import html
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from planner.errors import Note
 from planner.measure.comparison import Compared
@@ -17,8 +18,10 @@ from planner.ui.locale import catalogue
 from planner.ui.state import language, plain
 from planner.ui.widgets import h, note_html, range_text, shown, table_html
 
-# How a measured figure is written, by what its name ends with.
+MOST_SHOWN = 500  # runs or figures, beyond which a browser gets slow and nobody reads them
+Item = TypeVar("Item")
 ON_CPU = "cpu"  # said by the headline's device
+# How a measured figure is written, by what its name ends with.
 KINDS = (
     ("_tokens_per_s", "rate"),
     ("_bytes_per_token", "bytes"),
@@ -167,6 +170,22 @@ def _reason(said: Mapping[str, str | int | float]) -> str:
     if isinstance(drift, float):
         said = {**said, "factor": drift_factor(drift)}
     return _coded(f"measure.noise.{said.get('code')}", said)
+
+
+def evenly(figures: Sequence[Item]) -> Sequence[Item]:
+    """As many as a page can show, evenly spread over all of them, the first and the last among them."""
+    if len(figures) <= MOST_SHOWN:
+        return figures
+    last = len(figures) - 1
+    return [figures[number * last // (MOST_SHOWN - 1)] for number in range(MOST_SHOWN)]
+
+
+def some_words(number: int) -> str:
+    """That not all of so many are shown, as HTML; nothing where they are."""
+    if number <= MOST_SHOWN:
+        return ""
+    said = h("measure.shown_some", shown=MOST_SHOWN, all=number)
+    return f'<p class="hr-about">{said}</p>'
 
 
 def note_words(codes: Iterable[str]) -> list[str]:

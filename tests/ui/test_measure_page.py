@@ -15,12 +15,16 @@ from planner.errors import PlannerError
 from planner.measure import job as jobs_module
 from planner.measure.job import JobView
 from planner.measure.lock import machine_lock
-from planner.measure.record import parse_record, record_text
+from planner.measure.own_fit import calibrated
+from planner.measure.record import Record, parse_record, record_text
 from planner.measure.store import Store, renamed
-from planner.ui import measure_device, measure_switch
+from planner.ui import measure_device, measure_files, measure_switch
 from planner.ui.locale import LANGUAGES, catalogue, say_error, text
+from planner.ui.measure_results import OWN_FILES
 from planner.ui.measure_run import rounded_left
 from planner.ui.measure_shelf import jobs
+from planner.ui.measure_words import MOST_SHOWN
+from tests.measure.test_own_fit import grid, made
 from tests.ui.driver import charts, clean, go, markup, named, open_app, words
 from tests.ui.machine import CPU, GPU, fake_command, measured, probe_of
 
@@ -496,6 +500,71 @@ def test_a_foreign_file_is_refused_and_nothing_is_kept(
     press(app, "measure-import")
     assert Store(own_machine).kept() == []
     assert catalogue(language)[f"error.{code}"].partition("{")[0] in saying(app)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_calibration_alone_is_taken_and_put_to_use(language: str, own_machine: Path) -> None:
+    own = calibrated(made("t4", grid(arrivals="loop", dtype="fp16"))).calibration
+    assert own is not None
+    app = upload(opened(language), own.model_dump_json(indent=1).encode(), "my.json")
+    (kept,) = Store(own_machine).kept()
+    record = Store(own_machine).load(kept.key)
+    assert (record.calibration, record.rows, record.accelerator) == (own, [], "t4")
+    assert text("measure.note.calibration_alone", language) in saying(app)
+    press(app, "measure-use")
+    assert has(app, "drop-calibration")
+    assert named(app.selectbox, "gpu").value == "t4"
+
+
+def test_a_calibration_of_a_device_that_nobody_knows_is_refused(own_machine: Path) -> None:
+    own = measured().calibration
+    assert own is not None
+    assert own.accelerator == "own-a-cpu"
+    app = upload(opened(), own.model_dump_json().encode())
+    assert Store(own_machine).kept() == []
+    assert "own-a-cpu" in saying(app)
+
+
+def test_headroom_s_own_files_are_named_among_what_is_expected(own_machine: Path) -> None:
+    app = upload(opened(), b"hello")
+    assert f"{OWN_FILES}; vllm bench" in saying(app)
+
+
+def test_one_file_is_fitted_at_a_time(own_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[bool] = []
+
+    def fitted(record: Record) -> Record:
+        held.append(measure_files._FITTING.locked())
+        return record
+
+    monkeypatch.setattr(measure_files, "with_calibration", fitted)
+    upload(opened(), record_text(measured()).encode())
+    assert held == [True]
+    assert not measure_files._FITTING.locked()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_thousands_of_runs_are_shown_in_part(language: str, own_machine: Path) -> None:
+    few = measured()
+    rows = [
+        row.model_copy(update={"id": f"{row.id}-{number}"})
+        for number in range(1 + MOST_SHOWN // len(few.rows))
+        for row in few.rows
+    ]
+    Store(own_machine).save(few.model_copy(update={"rows": rows}))
+    app = opened(language)
+    said = text("measure.shown_some", language, shown=MOST_SHOWN, all=len(rows))
+    assert " ".join(said.split()) in saying(app)
+    assert len(charts(app)) == CHARTS
+    drawn = max((json.loads(chart.spec)["data"] for chart in charts(app)), key=said_points)
+    assert len(drawn) == 4  # the diagonal, all ranges as one, and the points before and after
+    assert said_points(drawn) == 2 * MOST_SHOWN
+    assert rows[0].id in words(app)
+    assert rows[-1].id in words(app)
+
+
+def said_points(traces: list[dict[str, list[str]]]) -> int:
+    return sum(len(trace.get("text", ())) for trace in traces)
 
 
 # --- Logs ------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from planner.ui.measure_words import (
     compared_cells,
     compared_head,
     errors_words,
+    evenly,
     figure_words,
     without_empty,
 )
@@ -43,10 +44,11 @@ def measured_chart(figures: Sequence[Compared], *, busy: bool = False) -> Chart 
             predicted += [float(one.after.low), float(one.after.high)]
     ends = np.array([min(*measured, *predicted) / MARGIN, max(*measured, *predicted) * MARGIN])
     traces = [line(ends, ends, None, NEUTRAL, line={"width": 1.2})]
-    traces += [_range(one) for one in fitted]
-    traces.append(_points(times, after=False))
     if fitted:
-        traces.append(_points(fitted, after=True))
+        traces.append(_ranges(evenly(fitted)))
+    traces.append(_points(evenly(times), after=False))
+    if fitted:
+        traces.append(_points(evenly(fitted), after=True))
     said = {"before": before, "after": after or 0.0, "runs": runs}
     return Chart(
         "measured",
@@ -63,7 +65,7 @@ def measured_chart(figures: Sequence[Compared], *, busy: bool = False) -> Chart 
                 height=HEIGHT,
             ),
         },
-        *_table(figures),
+        *_table(evenly(figures)),
         _legend(fitted=bool(fitted)),
     )
 
@@ -94,11 +96,11 @@ def _points(figures: Sequence[Compared], *, after: bool) -> dict[str, Any]:
     }
 
 
-def _range(one: Compared) -> dict[str, Any]:
-    """The range of the calibrated prediction, as an upright bar."""
-    assert one.after is not None
-    x = np.array([one.measured.median, one.measured.median])
-    y = np.array([float(one.after.low), float(one.after.high)])
+def _ranges(figures: Sequence[Compared]) -> dict[str, Any]:
+    """The ranges of the calibrated predictions, as upright bars with gaps between them."""
+    ends = [(one.measured.median, one.after) for one in figures if one.after is not None]
+    x = np.array([at for middle, _ in ends for at in (middle, middle, np.nan)])
+    y = np.array([at for _, after in ends for at in (after.low, after.high, np.nan)], dtype=float)
     return line(x, y, None, SERIES[0], line={"width": 5}, opacity=0.22)
 
 
