@@ -56,9 +56,10 @@ def busy_words(found: Probe, target: Target) -> str:
     gpu = next((one for one in found.nvidia.gpus if one.uuid and one.uuid == target.uuid), None)
     if gpu is not None and gpu.state.processes:
         return h("measure.gpu_busy_now")
-    load = load_average()
-    share = load / max(found.processor.threads, 1) if load is not None else 0.0
-    return h("measure.busy_now", load=share) if share > BUSY_FRACTION else ""
+    load, threads = load_average(), max(found.processor.threads, 1)
+    if load is None or load / threads <= BUSY_FRACTION:
+        return ""
+    return h("measure.busy_now", load=load, threads=threads)
 
 
 @st.cache_data(ttl=PROBE_KEPT_S, max_entries=1, show_spinner=False)

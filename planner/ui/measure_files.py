@@ -147,7 +147,10 @@ def _log(reading: LogReading, compared: LogComparison, filled: dict[str, Any]) -
         t("measure.log_use"),
         key="measure-log-use",
         on_click=state.apply,
-        args=(_scenario_changes(compared), plain("undo.log", engine=reading.tool)),
+        args=(
+            _scenario_changes(compared),
+            plain("undo.log", engine=choices.engine_name(reading.tool)),
+        ),
     )
 
 

@@ -106,9 +106,8 @@ def _field(name: str, likely: Any) -> None:
     elif name in NUMBERS:
         st.number_input(label, 1, NUMBERS[name], None, 1, key=key, width=300)
     else:
-        st.text_input(
-            label, str(likely or ""), 300, key=key, placeholder=EXAMPLES.get(name), width=300
-        )
+        example = plain("measure.example", example=EXAMPLES[name]) if name in EXAMPLES else None
+        st.text_input(label, str(likely or ""), 300, key=key, placeholder=example, width=300)
 
 
 def _names(field: str) -> dict[str, str]:

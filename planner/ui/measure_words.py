@@ -103,8 +103,8 @@ def compared_cells(one: Compared) -> tuple[str, ...]:
 
 
 def filled_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table without the columns in which nothing stands."""
-    return table_html(caption, *without_empty(head, rows))
+    """A table without the columns in which nothing stands; the first, which names the row, may take several lines."""
+    return table_html(caption, *without_empty(head, rows), wrap=(0,))
 
 
 def without_empty(

@@ -148,7 +148,7 @@ def test_a_probe_that_fails_is_a_card_and_can_be_tried_again(
 def test_a_busy_machine_is_said_before_it_is_measured(
     language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warning = text("measure.busy_now", language, load=1.5)
+    warning = text("measure.busy_now", language, load=6.0, threads=4)
     monkeypatch.setattr(measure_device, "load_average", lambda: 6.0)
     assert warning in saying(opened(language))
     monkeypatch.setattr(measure_device, "load_average", lambda: 0.4)
