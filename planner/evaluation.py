@@ -153,5 +153,7 @@ def _headline(
         )
     if memory.reason.code.startswith("fit_context"):
         return Note("headline_too_long", values | memory.reason.values)
+    if memory.reason.code == "fit_host_memory_exceeded":
+        return Note("headline_host_memory", values | memory.reason.values)
     several = "_several" if deployment.parallelism.gpus > 1 else ""
     return Note(f"headline_{memory.verdict}{several}", values)

@@ -14,13 +14,17 @@ from planner.memory.budget import (
     engine_printed_kv_tokens,
     over_pool,
     pool_tokens,
-    requested_sequences,
     state_pool_bytes,
 )
 from planner.memory.fit import Fit, Verdict, fit, remedies
 from planner.memory.parts import WEIGHTS_BAND, Component
-from planner.memory.pool import pool_layout, sequences_bytes
-from planner.memory_limits import GROWING, budget_of, held_estimate, longest_context
+from planner.memory_limits import (
+    GROWING,
+    budget_of,
+    held_estimate,
+    host_bytes,
+    longest_context,
+)
 from planner.quantity import GIB, Basis, Estimate, worst
 from planner.scenario import Scenario
 
@@ -37,7 +41,7 @@ def verdict_of(deployment: Deployment, scenario: Scenario, budget: MemoryBudget)
         concurrency=scenario.concurrency,
         max_model_len=scenario.max_model_len,
     )
-    needed = sum(host_bytes(deployment, scenario, budget))
+    needed = sum(host_bytes(deployment, scenario, budget, float(scenario.concurrency)))
     if scenario.host_memory_gib is None or needed <= scenario.host_memory_gib * GIB:
         return found
     if found.verdict is Verdict.DOES_NOT_FIT:
@@ -54,19 +58,6 @@ def verdict_of(deployment: Deployment, scenario: Scenario, budget: MemoryBudget)
     )
 
 
-def host_bytes(
-    deployment: Deployment, scenario: Scenario, budget: MemoryBudget
-) -> tuple[float, float]:
-    """Weights and caches that lie in host memory, the workload's slots all at their whole context (bytes)."""
-    host, layout = deployment.stored.host, deployment.host_layout
-    if host is None or layout is None:
-        return 0.0, 0.0
-    pool = pool_layout(deployment.architecture, layout, budget.settings)
-    context = scenario.max_model_len or scenario.input_tokens + scenario.output_tokens
-    sequences = requested_sequences(float(scenario.concurrency), budget.replicas)
-    return host.total_bytes, float(sequences_bytes(pool, sequences, float(context)))
-
-
 def memory_answer(
     deployment: Deployment, scenario: Scenario, budget: MemoryBudget, verdict: Fit
 ) -> MemoryAnswer:
@@ -81,7 +72,7 @@ def memory_answer(
         parts.append(budget.graphs)
     needed = _around(verdict.needed_bytes, parts)
     reserved = float(budget.reserved_bytes)
-    host_weights, host_kv = host_bytes(deployment, scenario, budget)
+    host_weights, host_kv = host_bytes(deployment, scenario, budget, float(scenario.concurrency))
     exact = Estimate.exact
     usable = float(deployment.usable_bytes)
     limit = deployment.architecture.max_context_tokens

@@ -17,10 +17,12 @@ from planner.memory.budget import (
     max_context,
     memory_budget,
     over_pool,
+    requested_sequences,
 )
 from planner.memory.fit import fit_level
 from planner.memory.parts import UNKNOWN_POOL_BAND
-from planner.quantity import Estimate, FloatArray, Quantity, maximum, minimum
+from planner.memory.pool import pool_layout, sequences_bytes
+from planner.quantity import GIB, Estimate, FloatArray, Quantity, maximum, minimum
 from planner.scenario import MAX_CONCURRENCY, Scenario
 from planner.speed.kernels import as_factor
 
@@ -90,14 +92,9 @@ def most_users(
         return most
     if isinstance(most, np.ndarray):
         return _halved(budget_for, most, tokens)
-    fitting, failing = 0.0, float(most) + 1.0
-    while failing - fitting > 1.0:
-        middle = (fitting + failing) // 2.0
-        if fit_level(budget_for(middle), middle, tokens) < SHORT:
-            fitting = middle
-        else:
-            failing = middle
-    return fitting
+    return _most_whole(
+        float(most), lambda users: bool(fit_level(budget_for(users), users, tokens) < SHORT)
+    )
 
 
 def _halved(
@@ -113,11 +110,80 @@ def _halved(
     return fitting
 
 
+def host_bytes(
+    deployment: Deployment,
+    scenario: Scenario,
+    budget: MemoryBudget,
+    concurrency: float,
+    tokens: float | None = None,
+) -> tuple[float, float]:
+    """Weights and caches that lie in host memory, `concurrency` slots all at their whole context (bytes).
+
+    Args:
+        tokens: the context of a slot; None: what the scenario starts the engine for.
+    """
+    host, layout = deployment.stored.host, deployment.host_layout
+    if host is None or layout is None:
+        return 0.0, 0.0
+    pool = pool_layout(deployment.architecture, layout, budget.settings)
+    whole = scenario.max_model_len or scenario.input_tokens + scenario.output_tokens
+    context = float(whole) if tokens is None else tokens
+    sequences = requested_sequences(concurrency, budget.replicas)
+    return host.total_bytes, float(sequences_bytes(pool, sequences, context))
+
+
+def _most_whole(limit: float, holds: Callable[[float], bool]) -> float:
+    """The largest whole number up to `limit` for which `holds`, which fails from some number on; 0 where none does."""
+    fitting, failing = 0.0, limit // 1.0 + 1.0
+    while failing - fitting > 1.0:
+        middle = (fitting + failing) // 2.0
+        if holds(middle):
+            fitting = middle
+        else:
+            failing = middle
+    return fitting
+
+
+def _capped(estimate: Estimate, most: float) -> Estimate:
+    low, mid, high = (minimum(x, most) for x in (estimate.low, estimate.mid, estimate.high))
+    return Estimate(low, mid, high, estimate.unit, estimate.basis)
+
+
+def _within_host(
+    deployment: Deployment,
+    scenario: Scenario,
+    budget: MemoryBudget,
+    estimate: Estimate,
+    needed: Callable[[float], tuple[float, float]],
+) -> Estimate:
+    """No more than what the host's stated memory has room for.
+
+    Args:
+        needed: weights and caches in host memory at a number of sequences, or of tokens (bytes).
+    """
+    if scenario.host_memory_gib is None or deployment.stored.host is None:
+        return estimate
+    room = scenario.host_memory_gib * GIB
+    most = _most_whole(float(np.max(estimate.high)), lambda value: sum(needed(value)) <= room)
+    return _capped(estimate, most)
+
+
 def held_estimate(deployment: Deployment, scenario: Scenario, budget: MemoryBudget) -> Estimate:
     """Sequences of the scenario's length held at once, over the deployment; numbers or arrays over accelerators.
 
-    Where nothing is cached, what the engine takes into one step.
+    Where nothing is cached, what the engine takes into one step; where a part lies in host memory, no more than that
+    has room for.
     """
+    return _within_host(
+        deployment,
+        scenario,
+        budget,
+        _held_on_gpu(deployment, scenario, budget),
+        lambda users: host_bytes(deployment, scenario, budget, users),
+    )
+
+
+def _held_on_gpu(deployment: Deployment, scenario: Scenario, budget: MemoryBudget) -> Estimate:
     tokens = float(scenario.input_tokens + scenario.output_tokens)
     if budget.pool.empty:
         runs = as_factor(fit_level(budget, 1.0, tokens) < SHORT)
@@ -140,13 +206,25 @@ def longest_context(
 ) -> Estimate:
     """Longest sequence that all of the scenario's users can have at once (tokens), at most `limit`; numbers only."""
     users = float(scenario.concurrency)
+    return _within_host(
+        deployment,
+        scenario,
+        budget,
+        _longest_on_gpu(deployment, scenario, budget, limit),
+        lambda tokens: host_bytes(deployment, scenario, budget, users, tokens),
+    )
+
+
+def _longest_on_gpu(
+    deployment: Deployment, scenario: Scenario, budget: MemoryBudget, limit: float
+) -> Estimate:
+    users = float(scenario.concurrency)
     by_pool = over_pool(budget, lambda pool: max_context(budget, users, limit, pool), "tokens")
     if budget.settings.policy not in GROWING or budget.pool.empty:
         return by_pool
-    fitting, failing = 0.0, limit + 1.0
-    while failing - fitting > 1.0:
-        middle = (fitting + failing) // 2.0
-        prompt, answer = split_length(middle, float(scenario.output_tokens))
+
+    def holds(tokens: float) -> bool:
+        prompt, answer = split_length(tokens, float(scenario.output_tokens))
         candidate = budget_at(
             deployment,
             input_tokens=prompt,
@@ -154,11 +232,9 @@ def longest_context(
             concurrency=users,
             max_model_len=None,
         )
-        if fit_level(candidate, users, middle) < SHORT:
-            fitting = middle
-        else:
-            failing = middle
-    return rescaled(by_pool, fitting)
+        return bool(fit_level(candidate, users, tokens) < SHORT)
+
+    return rescaled(by_pool, _most_whole(limit, holds))
 
 
 def split_length(tokens: Quantity, output_tokens: float) -> tuple[Quantity, Quantity]:

@@ -65,8 +65,9 @@ def _patterns(config: Section, *keys: str) -> ModulePatterns:
 
 
 def _group(config: Section) -> int:
-    """Group size; −1 means a whole row."""
-    return max(0, _whole(config.get("group_size") or 128, -1))
+    """Group size; −1 means a whole row, and 0 nothing."""
+    size = config.get("group_size")
+    return 128 if size is None else 0 if size == -1 else _whole(size)
 
 
 def _whole(value: Any, low: int = 1, high: int = 1_000_000) -> int:
@@ -169,7 +170,7 @@ def _grouped_encoding(weights: Section, inputs: Section | None) -> Encoding:
     if strategy == "block" and block:
         blocks = {"group_rows": _whole(block[0]), "group_columns": _whole(block[1])}
     elif strategy in ("group", "tensor_group") or (size or 0) > 0:
-        blocks = {"group_rows": 1, "group_columns": _whole(size or 128)}
+        blocks = {"group_rows": 1, "group_columns": _whole(128 if size is None else size)}
     else:
         blocks = {"group_rows": 0 if strategy == "tensor" else 1, "group_columns": 0}
     if kind == "float" and bits == 8:
@@ -204,7 +205,7 @@ def _modelopt_encoding(algo: str, config: Section) -> Encoding:
         raise unknown_method(f"modelopt {algo}")
     id_, changes = known
     size = config.get("group_size")
-    if size and id_ in ("nvfp4", "w4a16"):
+    if size is not None and id_ in ("nvfp4", "w4a16"):
         changes = {**changes, "group_columns": _whole(size)}
     return _encoding(id_, **changes)
 

@@ -87,6 +87,29 @@ def test_a_host_that_is_too_small_is_the_reason() -> None:
     assert small.memory.reason.code == "fit_host_memory_exceeded"
     assert not small.memory.starts
     assert small.memory.remedies == ()
+    assert small.headline.code == "headline_host_memory"
+    assert small.headline.values["host_bytes"] == 16 * 2**30
+    assert small.headline.values["needed_bytes"] > 16 * 2**30
+    assert small.memory.max_concurrency.high == small.memory.max_context_tokens.high == 0
+
+
+def test_what_the_host_has_room_for_limits_requests_and_contexts() -> None:
+    """The most that are said to be held do fit, and one more does not."""
+    enough = evaluate(scenario(gpu_layers=40))
+    weights = enough.memory.host_weights_bytes
+    assert weights is not None
+    room = {"gpu_layers": 40, "host_memory_gib": weights.mid / 2**30 + 1.0}
+    held = evaluate(scenario(**room)).memory
+    most = held.max_concurrency
+    assert 1 < most.mid < enough.memory.max_concurrency.mid
+    assert most.low <= most.mid <= most.high
+    reason = "fit_host_memory_exceeded"
+    assert evaluate(scenario(**room, concurrency=int(most.mid))).memory.reason.code != reason
+    assert evaluate(scenario(**room, concurrency=int(most.mid) + 1)).memory.reason.code == reason
+    longest = int(held.max_context_tokens.mid)
+    assert longest < enough.memory.max_context_tokens.mid
+    whole = evaluate(scenario(**room, input_tokens=longest - 256, output_tokens=256)).memory
+    assert whole.reason.code != reason
 
 
 def test_a_host_that_isn_t_described_is_assumed_with_a_wider_range() -> None:

@@ -236,6 +236,13 @@ def test_an_unknown_method_is_refused_by_name(config: dict[str, Any], named: str
         {"quant_method": "awq", "bits": "four"},
         {"quant_method": "awq", "bits": 4000},
         {"quant_method": "gptq", "group_size": -2},
+        {"quant_method": "gptq", "group_size": 0},
+        {"quant_method": "awq", "group_size": 0},
+        {"quant_algo": "NVFP4", "quant_method": "modelopt", "group_size": 0},
+        {
+            "quant_method": "compressed-tensors",
+            "config_groups": {"a": {"weights": {"strategy": "group", "group_size": 0}}},
+        },
         {"quant_method": "fp8", "weight_block_size": [128]},
         {"quant_method": "fp8", "weight_block_size": [128, 0]},
         {"quant_method": "fp8", "weight_block_size": [128, 1.5]},

@@ -17,7 +17,7 @@ from planner.catalog.formats import weight_format_ids
 from planner.quantity import Basis
 from planner.scenario import Scenario
 from planner.ui.locale import LANGUAGES, catalogue, text
-from planner.ui.locale.numbers import FORMATS, ONE
+from planner.ui.locale.numbers import FORMATS, ONE, format_value
 from planner.ui.pages import PAGES
 from planner.ui.presets import PRESETS, WORKLOADS
 
@@ -162,6 +162,13 @@ def test_spanish_is_not_english() -> None:
     }
     same = [key for key, said in words["en"].items() if said == words["es"][key] and len(said) > 24]
     assert same == []
+
+
+def test_next_to_nothing_is_no_row_of_zeros() -> None:
+    assert format_value(1e-300, "gib", "en") == format_value(1e-300, "gib", "es") == "≈ 0 GiB"
+    assert format_value(-1e-12, "number", "en") == "≈ 0"
+    assert format_value(0.0, "number", "en") == "0"
+    assert format_value(1.5e-9, "number", "en") == "0.0000000015"
 
 
 def test_numbers_in_sentences_follow_the_language() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from planner.catalog.accelerators import accelerator
@@ -106,3 +108,20 @@ def test_the_host_s_usual_bandwidth_is_shown_and_the_steps_of_a_prompt_are_expla
     del values["gpu_layers"]
     small = {**values, "model": "meta-llama/Llama-3.1-8B-Instruct"}
     assert steps not in words(open_app("speed", locale=locale, **small))
+
+
+@pytest.mark.parametrize(
+    ("locale", "said"),
+    [
+        ("en", "keeps in host memory needs 25.2 GiB there for 1 at once"),
+        ("es", "deja en la memoria del equipo necesita allí 25,2 GiB para 1 a la vez"),
+    ],
+)
+def test_a_host_that_is_too_small_is_named_first_with_what_it_would_need(
+    locale: str, said: str
+) -> None:
+    app = open_app(locale=locale, **LARGE, gpu_layers="30", host_memory_gib="2")
+    clean(app)
+    told = words(app)
+    assert re.search(said, told), told[:2000]
+    assert "2 GiB" in told

@@ -8,6 +8,7 @@ from typing import Any
 
 SEPARATORS = {"en": (",", "."), "es": (".", ",")}
 THIN_SPACE = "\u202f"
+NEGLIGIBLE = 1e-9  # below this, a number is all zeros to a reader
 
 
 def _localised(plain: str, language: str) -> str:
@@ -23,6 +24,8 @@ def significant(value: float, language: str, digits: int = 3) -> str:
         return "∞" if value > 0 else "−∞"
     if value == 0:
         return "0"
+    if abs(value) < NEGLIGIBLE:
+        return "≈ 0"
     places = digits - 1 - math.floor(math.log10(abs(value)))
     rounded = round(value, places)
     shown = f"{rounded:,.{max(places, 0)}f}"
