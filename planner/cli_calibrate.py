@@ -6,19 +6,26 @@ import argparse
 import csv
 import datetime
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from planner.catalog.measurements import Measurement, read_measurements
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
-from planner.errors import InvalidInput, Note
+from planner.errors import InvalidInput, Note, PlannerError
 from planner.measure.keep import write_whole
 from planner.measure.own_fit import calibrated, fitted_to
-from planner.measure.record import MAX_BYTES, Record, parse_record, record_text
+from planner.measure.predict import resolve_run
+from planner.measure.record import (
+    MAX_BYTES,
+    Record,
+    measurements_of,
+    parse_record,
+    record_text,
+)
 from planner.measure.refit import by_plan, outcome_json, refit, refitted_notes
 from planner.measure.write import write
-from planner.ui.locale import say_note
+from planner.ui.locale import say_error, say_note
 
 JSON = ".json"
 
@@ -40,7 +47,8 @@ def run_calibrate(
         today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
         found += fitted_to(rows, paths[0].stem[:60], today)
     if not found:
-        raise InvalidInput("calibration_rows_tell_nothing", field="measurements")
+        rows += [row for record in records for row in measurements_of(record)]
+        raise _nothing_found(rows, language)
     if arguments.output is not None:
         if len(found) != 1:
             names = tuple(f"{one.accelerator} {one.engine}" for one in found)
@@ -51,6 +59,27 @@ def run_calibrate(
     else:
         print("\n".join(line for one in found for line in calibration_lines(one, language)))
     return 0
+
+
+def _nothing_found(rows: Sequence[Measurement], language: str) -> InvalidInput:
+    """Why runs gave no calibration: those that can't be answered, with the first one's reason, or too few."""
+    dropped = []
+    for row in rows:
+        try:
+            resolve_run(row)
+        except PlannerError as error:
+            dropped.append((row.id, error))
+    if not dropped:
+        return InvalidInput("calibration_rows_tell_nothing", field="measurements")
+    row_id, first = dropped[0]
+    return InvalidInput(
+        "calibration_rows_dropped",
+        field="measurements",
+        dropped=len(dropped),
+        rows=len(rows),
+        row=row_id,
+        reason=say_error(first, language),
+    )
 
 
 def calibration_lines(own: OwnCalibration, language: str) -> list[str]:

@@ -95,7 +95,8 @@ def _modality(towers: tuple[Tower, ...]) -> str:
 
 
 def _unsupported(model_type: str) -> UnsupportedArchitecture:
-    nearest = get_close_matches(model_type, supported_model_types(), n=3, cutoff=0.6)
+    known = [name for name in supported_model_types() if name != model_type]  # known, but not there
+    nearest = get_close_matches(model_type, known, n=3, cutoff=0.6)
     return UnsupportedArchitecture(
         "unsupported_architecture",
         field="model",

@@ -146,6 +146,15 @@ def test_an_unknown_model_type_is_named_with_its_neighbours() -> None:
     assert "llama" in refusal.value.values["nearest"]  # type: ignore[operator]
 
 
+def test_a_type_that_cannot_stand_there_is_not_its_own_neighbour() -> None:
+    config = {"model_type": "gemma3", "text_config": {"model_type": "gemma3"}}
+    with pytest.raises(UnsupportedArchitecture) as refusal:
+        architecture_from_config(config)
+    nearest = refusal.value.values["nearest"]
+    assert "gemma3" not in nearest  # type: ignore[operator]
+    assert "gemma3n" in nearest  # type: ignore[operator]
+
+
 def test_an_unknown_language_model_in_a_wrapper_is_named() -> None:
     config = {"model_type": "llava", "text_config": llama(model_type="gpt-17")}
     with pytest.raises(UnsupportedArchitecture, match="gpt-17"):

@@ -107,6 +107,32 @@ def test_a_table_that_is_none_is_refused_by_name_and_line(
 
 
 @pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("Qwen/Qwen2.5-0.5B", "nobody/nothing"), "nobody/nothing"),
+        (("512", "many"), "input_tokens"),
+    ],
+)
+@pytest.mark.parametrize(("language", "start"), [("en", "2 of 2"), ("es", "2 de 2")])
+def test_rows_that_were_dropped_are_said_with_why(
+    change: tuple[str, str],
+    said: str,
+    language: str,
+    start: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "runs.csv"
+    rows = "".join(f"{name},Qwen/Qwen2.5-0.5B,t4,transformers,512,0.05\n" for name in "ab")
+    content = "id,model,gpu,engine,input_tokens,tpot_s\n" + rows
+    path.write_text(content.replace(*change))
+    assert main(["calibrate", str(path), "--lang", language]) == 1
+    line = capsys.readouterr().err
+    for part in (start, "a: ", said):
+        assert part in line
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
     [("{", "measurement_not_json"), ("[]", "measurement_foreign"), ("{}", "calibration_bad_entry")],
 )

@@ -103,7 +103,9 @@ class LogParts:
         self, name: FigureName, value: float | None, step: float, line: int, text: str
     ) -> None:
         """A printed number of tokens or sequences; None is none."""
-        if value is not None and len(self.figures) < MAX_FIGURES:
+        if value is not None and value <= 0.0:
+            self.note("log_figure_not_positive", line=line)
+        elif value is not None and len(self.figures) < MAX_FIGURES:
             shown = name_in(text[:MAX_SHOWN]) or ""
             self.figures.append(LogFigure(name, value, step, line, shown))
 

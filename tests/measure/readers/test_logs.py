@@ -268,6 +268,16 @@ def test_a_rounded_figure_meets_an_exact_one() -> None:
         assert rows["cache_bytes"].inside is inside
 
 
+@pytest.mark.parametrize("size", ["0.00", "-3.20"])
+def test_a_size_of_nought_or_less_is_passed_over_and_said(size: str) -> None:
+    text = log("vllm-0.11.log").replace("memory: 52.42 GiB", f"memory: {size} GiB")
+    reading = read_log(text)
+    assert reading.figure("kv_pool_bytes_per_gpu") is None
+    assert reading.figure("weights_bytes_per_gpu") is not None
+    (told,) = (one for one in reading.notes if one.code == "log_figure_not_positive")
+    assert told.values == {"line": 8}
+
+
 def test_what_a_log_does_not_state_is_asked_for() -> None:
     reading = read_log(log("vllm-0.11.log"))
     with pytest.raises(InvalidInput) as refusal:
