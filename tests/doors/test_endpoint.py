@@ -155,6 +155,21 @@ def test_the_key_is_in_no_output(fault: str, form: str, tmp_path: Path) -> None:
     assert KEY not in out + err + file.read_text()
 
 
+@pytest.mark.parametrize("models", [(f"tiny-{KEY}",), ("a", KEY)])
+@pytest.mark.parametrize("form", ["--json", "--progress", "--lang=es"])
+def test_a_key_that_the_server_sends_back_is_in_no_output(
+    form: str, models: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "measured.json"
+    with running(key=KEY, models=models, owner=f"by {KEY}", software=KEY) as fake:
+        code, out, err = ran(
+            tmp_path, fake, *SMALL, form, "-o", str(file), HEADROOM_ENDPOINT_KEY=KEY
+        )
+    assert code == len(models) - 1, err
+    assert "***" in (file.read_text() if len(models) == 1 else out + err)
+    assert KEY not in out + err + (file.read_text() if file.exists() else "")
+
+
 def test_a_wrong_key_is_told_of_and_not_shown(tmp_path: Path) -> None:
     with running(key="another") as fake:
         code, out, err = ran(tmp_path, fake, *SMALL, "--json", HEADROOM_ENDPOINT_KEY=KEY)

@@ -229,10 +229,10 @@ def test_what_a_chat_says_or_thinks_is_text(key: str) -> None:
     "listed", [b"", b"null", b"[]", b'{"data": 1}', b'{"data": [1, {}]}', b"[" * 100_000]
 )
 def test_what_lists_no_model(listed: bytes) -> None:
-    assert read_models(listed) == []
+    assert read_models(listed, str) == []
 
 
 def test_names_of_models_can_be_shown() -> None:
-    assert read_models(b'{"data": [{"id": "a\\u001b[31m\\ud800", "owned_by": null}]}') == [
+    assert read_models(b'{"data": [{"id": "a\\u001b[31m\\ud800", "owned_by": null}]}', str) == [
         ("a?[31m?", "")
     ]

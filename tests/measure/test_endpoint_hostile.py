@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
 import pytest
 
+from planner.errors import InvalidInput
 from planner.measure.endpoint.prompts import MOST_WORDS_PER_TOKEN, Prompts
+from planner.measure.record import record_text
 from tests.measure.endpoint_runs import SHORT, bench
 from tests.measure.fake_openai import running
+
+KEY = "sk-headroom-echoed-2468013579"
+
 
 # --- Counts ----------------------------------------------------------------------------------------------------------
 
@@ -80,3 +86,41 @@ def test_a_stop_is_heeded_while_prompts_are_written(monkeypatch: pytest.MonkeyPa
     assert record.notes == ["cancelled"]
     assert record.rows == []
     assert len(written) < 30
+
+
+# --- The key ---------------------------------------------------------------------------------------------------------
+
+
+def echoing(**more: Any) -> dict[str, Any]:
+    """A server that sends back the key wherever it may say something."""
+    said = json.dumps({"version": f"1.0 {KEY}"}).encode()
+    return {"key": KEY, "software": f"x/{KEY}", "owner": "vllm", "version": said} | more
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        echoing(models=(f"tiny-{KEY}",)),
+        echoing(models=("y" * 180 + KEY,)),
+        echoing(owner="z" * 50 + KEY),
+    ],
+)
+def test_a_key_that_the_server_sends_back_is_kept_nowhere(behaviour: dict[str, Any]) -> None:
+    steps: list[dict[str, Any]] = []
+    with running(**behaviour) as fake:
+        record = bench(fake, {"key": KEY, "listener": steps.append})
+    assert record.rows[0].counts == {"done": 6}
+    for part in (KEY, KEY[:12], KEY[-12:]):  # nor cut in two
+        assert part not in record_text(record) + repr(steps)
+    assert "***" in record_text(record)
+
+
+def test_a_key_among_the_names_of_several_models_is_not_told() -> None:
+    with running(**echoing(models=("a", KEY))) as fake, pytest.raises(InvalidInput) as refused:
+        bench(fake, {"key": KEY})
+    assert refused.value.values["names"] == ("a", "***")
+
+
+def test_a_word_too_short_for_a_secret_leaves_names_as_they_are() -> None:
+    with running(models=("mixtral",), key="x") as fake:
+        assert bench(fake, {"key": "x"}).rows[0].scenario["model"] == "mixtral"

@@ -19,7 +19,14 @@ from planner.errors import InvalidInput, Unreachable
 from planner.measure.endpoint.options import KEY_VARIABLE, MAX_CONCURRENCY, EndpointOptions, Lengths
 from planner.measure.endpoint.prompts import Prompts
 from planner.measure.endpoint.record import Answer
-from planner.measure.endpoint.stream import EventStream, StreamBroken, read_models, read_version
+from planner.measure.endpoint.stream import (
+    EventStream,
+    StreamBroken,
+    read_models,
+    read_version,
+    tidy,
+    without,
+)
 
 LISTING_BYTES = 1_000_000
 VLLM = "vllm"  # owner of the models that it lists
@@ -47,8 +54,10 @@ class Server:
         prompts: how it counts our words.
     """
 
-    def __init__(self, options: EndpointOptions, client: httpx.AsyncClient, run: str) -> None:
-        self.options, self._client = options, client
+    def __init__(
+        self, options: EndpointOptions, client: httpx.AsyncClient, run: str, secret: str
+    ) -> None:
+        self.options, self._client, self._hide = options, client, without(secret)
         self.model = options.model
         self.software: dict[str, str] = {"api": options.api}
         self.extra = EXTRAS[0]
@@ -75,12 +84,12 @@ class Server:
             reason = _failure(error)
             raise Unreachable("endpoint_unreachable", field="url", url=url, reason=reason) from None
         self._require_open(_outcome(status))
-        if server := headers.get("server", "")[:60]:
+        if server := tidy(headers.get("server", ""), self._hide)[:60]:
             self.software["server"] = server
-        found = read_models(data) if status == 200 else []
+        found = read_models(data, self._hide) if status == 200 else []
         owners = {owner for _, owner in found if owner}
         if len(owners) == 1:
-            self.software["owned_by"] = owners.pop()[:60]
+            self.software["owned_by"] = owners.pop()
         if self.software.get("owned_by") == VLLM:
             await self._ask_version()
         if self.model:
@@ -96,7 +105,7 @@ class Server:
         """vLLM tells its version beside its API."""
         with suppress(httpx.HTTPError):
             status, _, data = await self._get(f"{self.options.url.removesuffix('/v1')}/version")
-            if status == 200 and (version := read_version(data)):
+            if status == 200 and (version := read_version(data, self._hide)):
                 self.software["engine_version"] = version
 
     async def _get(self, url: str) -> tuple[int, httpx.Headers, bytes]:
@@ -220,7 +229,7 @@ async def connected(options: EndpointOptions, secret: str, run: str) -> AsyncIte
         follow_redirects=False,
         trust_env=False,
     ) as client:
-        yield Server(options, client, run)
+        yield Server(options, client, run, secret)
 
 
 def _failure(error: httpx.HTTPError | httpx.InvalidURL) -> str:

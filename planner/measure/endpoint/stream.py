@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 MAX_LINE_BYTES = 1_000_000
 MAX_STREAM_BYTES = 64_000_000
 DONE = "[DONE]"
+SHORTEST_SECRET = 6
 
 
 class StreamBroken(Exception):
@@ -112,12 +114,26 @@ def _count(value: Any) -> int | None:
     return value if usable else None
 
 
-def read_models(data: bytes) -> list[tuple[str, str]]:
-    """The models that a server lists, each with its owner ("" where none is said); nothing where it isn't a list."""
+def without(secret: str) -> Callable[[str], str]:
+    """Takes the key out of what a server says: it knows it, and may send it back.
+
+    A word of fewer than SHORTEST_SECRET characters protects nothing, and may well be part of a model's name.
+    """
+    if len(secret) < SHORTEST_SECRET:
+        return lambda said: said
+    return lambda said: said.replace(secret, "***")
+
+
+def read_models(data: bytes, hide: Callable[[str], str]) -> list[tuple[str, str]]:
+    """The models that a server lists, each with its owner ("" where none is said); nothing where it isn't a list.
+
+    Args:
+        hide: what takes the key out.
+    """
     try:
         listed = json.loads(data)["data"]
         return [
-            (_tidy(one["id"])[:200], _tidy(one.get("owned_by") or ""))
+            (tidy(one["id"], hide)[:200], tidy(one.get("owned_by") or "", hide)[:60])
             for one in listed[:1_000]
             if isinstance(one, dict) and one.get("id")
         ]
@@ -125,15 +141,15 @@ def read_models(data: bytes) -> list[tuple[str, str]]:
         return []
 
 
-def read_version(data: bytes) -> str | None:
-    """What vLLM answers at /version; None where it isn't that."""
+def read_version(data: bytes, hide: Callable[[str], str]) -> str | None:
+    """What vLLM answers at /version, without the key; None where it isn't that."""
     try:
         said = json.loads(data)["version"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return _tidy(said)[:60] if isinstance(said, str) else None
+    return tidy(said, hide)[:60] if isinstance(said, str) else None
 
 
-def _tidy(value: Any) -> str:
-    """Text that a file can hold and a terminal can show."""
-    return "".join(c if c.isprintable() else "?" for c in str(value))
+def tidy(value: Any, hide: Callable[[str], str]) -> str:
+    """Text that a file can hold and a terminal can show, without the key."""
+    return hide("".join(c if c.isprintable() else "?" for c in str(value)))
