@@ -101,6 +101,11 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-key", action="store_true", help="send no key, whatever the environment holds"
     )
+    parser.add_argument(
+        "--public-only",
+        action="store_true",
+        help="refuse addresses of this machine and its network",
+    )
     parser.add_argument("--name", default="", help="name of the measurement")
     parser.add_argument("-o", "--output", default=None, help="file to write, anew after every load")
     parser.add_argument(
@@ -143,6 +148,7 @@ def run_endpoint(arguments: argparse.Namespace, language: str) -> int:
             keep=save,
             stop=stopped,
             key="" if arguments.no_key else None,
+            public_only=arguments.public_only,
         )
     if not arguments.progress:
         if arguments.json:

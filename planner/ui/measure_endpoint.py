@@ -21,11 +21,13 @@ from planner.scenario import DATA_FIELDS
 from planner.ui import choices, state
 from planner.ui.measure_run import is_running, start, start_button
 from planner.ui.measure_switch import (
+    ENDPOINT,
     KEY_ADDRESS,
     MEASURE,
     endpoint_key_address,
     endpoint_key_goes_to,
     endpoint_key_is_set,
+    endpoints_are_on,
     is_local,
     measuring_is_on,
 )
@@ -44,6 +46,9 @@ def endpoint_tab() -> None:
     """Address, load, bounds, and whether the scenario is what runs there."""
     if not measuring_is_on():
         st.markdown(t("measure.off", switch=f"{MEASURE}=on"))
+        return
+    if not endpoints_are_on():
+        st.markdown(t("measure.endpoint_off", switch=f"{ENDPOINT}=on"))
         return
     if is_running():
         draw(f'<p class="hr-about">{h("measure.wait")}</p>')
@@ -77,15 +82,18 @@ def endpoint_tab() -> None:
         t("measure.endpoint_start"),
         "endpoint-start",
         lambda: start(
-            [
-                *arguments(url, model, load, told),
-                *([] if endpoint_key_goes_to(url) else ["--no-key"]),
-            ],
+            [*arguments(url, model, load, told), *_limits(url)],
             {"device": urlsplit(url).netloc},
         ),
         ready=bool(url) and _possible(url, model, load),
     )
     draw(f'<p class="hr-about">{_key_words(url)}</p>')
+
+
+def _limits(url: str) -> list[str]:
+    """Flags for what isn't allowed: a visitor's request goes neither to this machine nor to its neighbours."""
+    no_key = [] if endpoint_key_goes_to(url) else ["--no-key"]
+    return [*no_key, *([] if is_local() else ["--public-only"])]
 
 
 def _key_words(url: str) -> str:

@@ -37,10 +37,15 @@ def run_state() -> None:
     view = jobs().view()
     if view is None:
         return
-    if view.ended:
-        ended(view)
-    else:
+    if not view.ended:
         running()
+    elif is_mine(view):
+        ended(view)
+
+
+def is_mine(view: JobView) -> bool:
+    """Whether a visitor may see what is measured, cancel it and put it away: who started it, and who sits here."""
+    return is_local() or view.owner == owner()
 
 
 # --- Starting --------------------------------------------------------------------------------------------------------
@@ -97,10 +102,16 @@ def start(arguments: Sequence[str], about: Mapping[str, str]) -> None:
 
 @st.fragment(run_every=EVERY_S)
 def running() -> None:
-    """How far the run is, told again every second, and the way to stop it."""
+    """How far the run is, told again every second, and the way to stop it; to others only that there is one."""
     view = jobs().view()
     if view is None or view.ended:
         st.rerun()
+    if not is_mine(view):
+        since = time.strftime("%H:%M", time.gmtime(view.started_at))
+        draw(
+            f'<p class="hr-card-title" role="status">{h("measure.running_other", since=since)}</p>'
+        )
+        return
     draw(progress_html(view))
     latest = view.latest
     passed_s = latest.elapsed_s if latest and latest.elapsed_s else time.time() - view.started_at
@@ -117,9 +128,22 @@ def running() -> None:
         key="measure-cancel",
         icon=":material/stop:",
         disabled=view.state == "cancelling",
-        on_click=jobs().cancel,
+        on_click=_cancel,
     )
     draw(f'<p class="hr-about">{h("measure.running_about")}</p>')
+
+
+def _cancel() -> None:
+    """Cancels the run that is on now, which may be another than the one that the button was drawn for."""
+    view = jobs().view()
+    if view is not None and is_mine(view):
+        jobs().cancel()
+
+
+def _put_away() -> None:
+    view = jobs().view()
+    if view is not None and is_mine(view):
+        jobs().put_away()
 
 
 def progress_html(view: JobView) -> str:
@@ -146,8 +170,7 @@ def _phase(one: Progress, *, over: bool) -> str:
 
 
 def ended(view: JobView) -> None:
-    """What became of the last run, until somebody puts it away."""
-    mine = is_local() or view.owner == owner()
+    """What became of a visitor's own run, until they put it away."""
     kept = h("measure.kept_nothing")
     if view.record is not None:
         rows = sum(row.outcome == "measured" for row in view.record.rows)
@@ -155,17 +178,17 @@ def ended(view: JobView) -> None:
     says = [h(f"measure.ended_{view.state}"), kept]
     if view.state == "failed" and view.exit_code is not None and view.exit_code < 0:
         says.append(h("measure.ended_signal", signal=str(-view.exit_code)))
-    told = view.said.strip().splitlines() if mine and view.state == "failed" else []
+    told = view.said.strip().splitlines() if view.state == "failed" else []
     if told:  # what a program says last is why it ended
         says.append(f"<br>{html.escape(told[-1])}")
     with st.container(key="measure-ended", gap="xsmall"):
         draw(notes_html([" ".join(says)], "info" if view.state == "done" else "warn"))
-        if mine and view.kept_refusal is not None:
+        if view.kept_refusal is not None:
             st.markdown(refusal_text(view.kept_refusal))
         if len(told) > 1:
             with st.expander(t("measure.said"), key="measure-said", type="compact"):
                 st.code(view.said, language=None)
         st.button(
             t("measure.put_away"), key="measure-put-away", type="tertiary",
-            icon=":material/close:", on_click=jobs().put_away,
+            icon=":material/close:", on_click=_put_away,
         )  # fmt: skip

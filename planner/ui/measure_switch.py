@@ -16,6 +16,7 @@ import streamlit as st
 from planner.measure.endpoint.options import KEY_VARIABLE
 
 MEASURE = "HEADROOM_MEASURE"
+ENDPOINT = "HEADROOM_MEASURE_ENDPOINT"
 SHARED = "HEADROOM_SHARED_MEASUREMENTS"
 KEY_ADDRESS = "HEADROOM_ENDPOINT_URL"
 ON = frozenset({"on", "yes", "true", "1"})
@@ -77,6 +78,11 @@ def _is_loopback(address: str) -> bool:
 def measuring_is_on() -> bool:
     """Whether visitors may measure on this machine."""
     return _switched(MEASURE)
+
+
+def endpoints_are_on() -> bool:
+    """Whether visitors may have this machine call other servers, which is more than letting them measure it."""
+    return measuring_is_on() and _switched(ENDPOINT)
 
 
 def sharing_is_on() -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from typing import Any
 
 import pytest
 
-from planner.errors import InvalidInput
+from planner.errors import InvalidInput, Unreachable
+from planner.measure.endpoint import public_only
 from planner.measure.endpoint.prompts import MOST_WORDS_PER_TOKEN, Prompts
 from planner.measure.record import record_text
 from tests.measure.endpoint_runs import SHORT, bench
@@ -124,3 +126,68 @@ def test_a_key_among_the_names_of_several_models_is_not_told() -> None:
 def test_a_word_too_short_for_a_secret_leaves_names_as_they_are() -> None:
     with running(models=("mixtral",), key="x") as fake:
         assert bench(fake, {"key": "x"}).rows[0].scenario["model"] == "mixtral"
+
+
+# --- Where it may go -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("8.8.8.8", True), ("2606:4700::1111", True), ("::ffff:8.8.8.8", True), ("2002:808:808::1", True),
+        ("64:ff9b::808:808", True), ("127.0.0.1", False), ("::1", False), ("0.0.0.0", False), ("::", False),
+        ("10.1.2.3", False), ("172.16.0.1", False), ("192.168.1.5", False), ("169.254.169.254", False),
+        ("100.64.0.1", False), ("224.0.0.1", False), ("255.255.255.255", False), ("fe80::1%eth0", False),
+        ("fd00::1", False), ("ff02::1", False), ("::ffff:127.0.0.1", False), ("::ffff:10.0.0.1", False),
+        ("2002:7f00:1::1", False), ("64:ff9b::7f00:1", False), ("64:ff9b::a9fe:a9fe", False), ("nonsense", False),
+    ],
+)  # fmt: skip
+def test_which_addresses_are_public(address: str, public: bool) -> None:
+    assert public_only.is_public(address) is public
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "0"])
+def test_no_name_of_this_machine_gets_through(host: str) -> None:
+    with running() as fake, pytest.raises(Unreachable) as refused:
+        bench(fake, {"public_only": True}, url=f"http://{host}:{fake.port}/v1")
+    # Where the system knows a number as no name, nothing is reached either.
+    assert refused.value.code in ("endpoint_not_public", "endpoint_unreachable")
+    assert fake.seen == []
+
+
+def looked_up(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
+    """Makes each look-up give the next of these lists of addresses; returns the names that are looked up."""
+    names: list[str] = []
+
+    def found(host: str, port: int, *_: object, **__: object) -> list[tuple[Any, ...]]:
+        names.append(host)
+        given = answers[min(len(names), len(answers)) - 1]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in given]
+
+    monkeypatch.setattr(socket, "getaddrinfo", found)
+    return names
+
+
+def test_one_private_address_among_a_name_s_is_enough_to_refuse_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_up(monkeypatch, ["8.8.8.8", "127.0.0.1"])
+    with running() as fake, pytest.raises(Unreachable) as refused:
+        bench(fake, {"public_only": True}, url=f"http://mixed.example:{fake.port}/v1")
+    assert refused.value.code == "endpoint_not_public"
+    assert fake.seen == []
+
+
+def test_a_name_that_resolves_elsewhere_later_leads_to_the_checked_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_public = public_only.is_public
+    # Stands for a public server: the fake one has no other address.
+    monkeypatch.setattr(public_only, "is_public", lambda one: one == "127.0.0.1" or is_public(one))
+    with running() as fake:
+        names = looked_up(monkeypatch, ["127.0.0.1"], ["127.0.0.9"])
+        url = f"http://rebound.example:{fake.port}/v1"
+        record = bench(fake, {"public_only": True}, url=url)
+        assert {headers["Host"] for _, headers, _ in fake.seen} == {f"rebound.example:{fake.port}"}
+    assert record.rows[0].counts == {"done": 6}
+    assert names.count("rebound.example") == 1

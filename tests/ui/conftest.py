@@ -12,6 +12,13 @@ from tests.ui.machine import CPU, probe_of
 
 # What a browser at this computer sends; a session without a browser has none.
 AT_HOME = {"Host": "localhost:8501", "Origin": "http://localhost:8501"}
+AWAY = {"Host": "headroom.example.org", "Origin": "https://headroom.example.org"}
+
+
+@pytest.fixture
+def public(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens the page sits elsewhere."""
+    monkeypatch.setattr(measure_switch, "visitor_headers", lambda: AWAY)
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +30,13 @@ def own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     """
     home = tmp_path / "home"
     monkeypatch.setenv("HEADROOM_HOME", str(home))
-    for name in ("MEASURE", "SHARED_MEASUREMENTS", "ENDPOINT_KEY", "ENDPOINT_URL"):
+    for name in (
+        "MEASURE",
+        "MEASURE_ENDPOINT",
+        "SHARED_MEASUREMENTS",
+        "ENDPOINT_KEY",
+        "ENDPOINT_URL",
+    ):
         monkeypatch.delenv(f"HEADROOM_{name}", raising=False)
     monkeypatch.setattr(measure_switch, "visitor_headers", lambda: AT_HOME)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -14,7 +14,6 @@ from planner.cli_parser import build_parser
 from planner.measure import job as jobs_module
 from planner.measure.record import parse_record
 from planner.measure.store import Store
-from planner.ui import measure_device, measure_switch
 from planner.ui.locale import LANGUAGES, text
 from planner.ui.measure_endpoint import arguments
 from planner.ui.measure_shelf import jobs
@@ -129,9 +128,7 @@ def test_a_key_is_never_shown_and_where_it_goes_is_said(
     assert "--no-key" not in asked[-1]
 
 
-def test_a_public_server_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (measure_switch, measure_device):
-        monkeypatch.setattr(module, "is_local", lambda: False)
+def test_a_public_server_asks_nobody(public: None) -> None:
     app = open_app("measure")
     clean(app)
     assert not has(app, "endpoint-start")

@@ -17,6 +17,7 @@ from planner.ui import measure_endpoint, measure_switch
 from planner.ui.locale import LANGUAGES, text
 from planner.ui.measure_shelf import jobs
 from tests.measure.fake_openai import running
+from tests.ui.conftest import AT_HOME
 from tests.ui.driver import clean, named, open_app, words
 
 LONG_S = 120.0  # never waited for where all is well
@@ -126,7 +127,7 @@ def test_a_server_that_refuses_is_told_of(language: str) -> None:
     with running(models=("one", "two")) as fake:
         app = fill(opened(language), url=fake.url, **SMALL)
         view = ended(start(app))
-    assert view.state == "failed"
+    assert view.state == "failed", view.said
     told = text("error.endpoint_needs_model", language, names=("one", "two"))
     assert told in saying(app)
     named(app.button, "measure-put-away").click().run()
@@ -168,12 +169,6 @@ def test_what_cannot_be_asked_for_is_said_at_once(values: dict[str, Any], said: 
 # --- A server with users ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def public(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (measure_switch, measure_endpoint):
-        monkeypatch.setattr(module, "is_local", lambda: False)
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_on_a_public_server_no_address_can_be_given(language: str, public: None) -> None:
     app = opened(language)
@@ -181,32 +176,47 @@ def test_on_a_public_server_no_address_can_be_given(language: str, public: None)
     assert not [one for one in app.button if one.key == "endpoint-start"]
 
 
-def test_the_operator_s_key_goes_to_no_visitor_s_server(
-    public: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_calling_other_servers_has_a_switch_of_its_own(
+    language: str, public: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADROOM_MEASURE", "on")
-    monkeypatch.setenv("HEADROOM_ENDPOINT_KEY", KEY)
-    with running() as fake:
-        app = fill(opened(), url=fake.url, **SMALL)
-        assert text(
-            "measure.endpoint_key_shared", "en", variable="HEADROOM_ENDPOINT_KEY"
-        ) in saying(app)
-        ended(start(app))
-        assert fake.asked
-        assert not [headers for _, headers, _ in fake.seen if "Authorization" in headers]
+    app = opened(language)
+    off = text("measure.endpoint_off", language, switch="HEADROOM_MEASURE_ENDPOINT=on")
+    assert " ".join(off.split()) in saying(app)
+    assert not [one for one in app.button if one.key == "endpoint-start"]
 
 
-def test_who_comes_by_another_name_gets_no_key_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by a name made to resolve to here: the operator's own address is asked without the key."""
-    rebound = {"Host": "rebound.example.org:8501", "Origin": "http://rebound.example.org:8501"}
-    monkeypatch.setattr(measure_switch, "visitor_headers", lambda: rebound)
-    monkeypatch.setenv("HEADROOM_MEASURE", "on")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_visitor_reaches_nothing_on_the_server_s_machine_and_gets_no_key_out(
+    language: str, public: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HEADROOM_MEASURE", "HEADROOM_MEASURE_ENDPOINT"):
+        monkeypatch.setenv(name, "on")
     monkeypatch.setenv("HEADROOM_ENDPOINT_KEY", KEY)
     with running() as fake:
         monkeypatch.setenv("HEADROOM_ENDPOINT_URL", fake.url)
-        ended(start(fill(opened(), url=fake.url, **SMALL)))
-        assert fake.asked
-        assert not [headers for _, headers, _ in fake.seen if "Authorization" in headers]
+        app = fill(opened(language), url=fake.url, **SMALL)
+        assert text(
+            "measure.endpoint_key_shared", language, variable="HEADROOM_ENDPOINT_KEY"
+        ) in saying(app)
+        view = ended(start(app))
+    assert fake.seen == []
+    assert view.state == "failed", view.said
+    told = text("error.endpoint_not_public", language, host="127.0.0.1")
+    assert told in saying(app)
+
+
+def test_a_visitor_s_flags_hold_key_and_network_back(
+    public: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADROOM_ENDPOINT_KEY", KEY)
+    monkeypatch.setenv("HEADROOM_ENDPOINT_URL", "http://127.0.0.1:8000/v1")
+    held = ["--no-key", "--public-only"]
+    assert measure_endpoint._limits("http://127.0.0.1:8000/v1") == held
+    monkeypatch.setattr(measure_switch, "visitor_headers", lambda: AT_HOME)
+    assert measure_endpoint._limits("http://127.0.0.1:8000/v1") == []
+    assert measure_endpoint._limits("http://127.0.0.1:8001/v1") == ["--no-key"]
 
 
 def test_on_one_s_own_machine_the_key_is_sent_and_shown_nowhere(

@@ -25,6 +25,7 @@ from planner.ui.measure_run import rounded_left
 from planner.ui.measure_shelf import jobs
 from planner.ui.measure_words import MOST_SHOWN
 from tests.measure.test_own_fit import grid, made
+from tests.ui.conftest import AT_HOME
 from tests.ui.driver import charts, clean, go, markup, named, open_app, words
 from tests.ui.machine import CPU, GPU, fake_command, measured, probe_of
 
@@ -606,12 +607,6 @@ def test_what_is_no_log_is_refused(language: str) -> None:
 # --- A server with users ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def public(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure_switch, "is_local", lambda: False)
-    monkeypatch.setattr(measure_device, "is_local", lambda: False)
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_on_a_public_server_measuring_is_off_and_nothing_is_probed(
     language: str, public: None, monkeypatch: pytest.MonkeyPatch, own_machine: Path
@@ -657,6 +652,71 @@ def test_the_operator_can_switch_measuring_on_and_only_the_starter_sees_the_resu
     assert text("measure.none_saved", "en") not in saying(app)
     assert text("measure.none_saved", "en") in saying(opened())
     assert len(Store(own_machine).kept()) == 1  # the operator's folder has it
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_on_a_public_server_a_run_is_its_starter_s_alone(
+    language: str,
+    public: None,
+    monkeypatch: pytest.MonkeyPatch,
+    behaves: Callable[[str], None],
+) -> None:
+    monkeypatch.setenv("HEADROOM_MEASURE", "on")
+    behaves("slow")
+    starter, other = opened(language), opened(language)
+    press(starter, "measure-start")
+    view = until(decoding)
+    device = view.about["device"]
+    assert device in saying(starter.run())
+    other.run()
+    clean(other)
+    since = time.strftime("%H:%M", time.gmtime(view.started_at))
+    assert text("measure.running_other", language, since=since) in saying(other)
+    assert device not in saying(other)
+    assert not has(other, "measure-cancel")
+    press(starter, "measure-cancel")
+    until(lambda view: view.ended)
+    other.run()
+    clean(other)
+    assert text("measure.ended_cancelled", language) not in saying(other)
+    assert not has(other, "measure-put-away")
+    starter.run()
+    clean(starter)
+    assert text("measure.ended_cancelled", language) in saying(starter)
+    press(starter, "measure-put-away")
+    assert jobs().view() is None
+
+
+def test_who_sits_at_the_server_may_cancel_a_visitor_s_run(
+    public: None, monkeypatch: pytest.MonkeyPatch, behaves: Callable[[str], None]
+) -> None:
+    monkeypatch.setenv("HEADROOM_MEASURE", "on")
+    behaves("slow")
+    press(opened(), "measure-start")
+    until(decoding)
+    monkeypatch.setattr(measure_switch, "visitor_headers", lambda: AT_HOME)
+    press(opened(), "measure-cancel")
+    assert until(lambda view: view.ended).state == "cancelled"
+
+
+def test_a_button_drawn_for_an_earlier_run_cancels_no_later_one(
+    public: None, monkeypatch: pytest.MonkeyPatch, behaves: Callable[[str], None]
+) -> None:
+    monkeypatch.setenv("HEADROOM_MEASURE", "on")
+    behaves("slow")
+    first, second = opened(), opened()
+    press(first, "measure-start")
+    until(decoding)
+    first.run()
+    jobs().cancel()
+    until(lambda view: view.ended)
+    press(second.run(), "measure-start")
+    until(decoding)
+    named(first.button, "measure-cancel").click().run()
+    clean(first)
+    view = jobs().view()
+    assert view is not None
+    assert view.state == "running"
 
 
 def test_the_operator_can_share_measurements(

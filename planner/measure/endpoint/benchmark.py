@@ -48,6 +48,7 @@ def measure_endpoint(
     keep: Callable[[Record], None] = lambda _record: None,
     stop: Callable[[], bool] = lambda: False,
     key: str | None = None,
+    public_only: bool = False,
 ) -> Record:
     """Benchmarks a server; what has been measured is kept however it ends.
 
@@ -60,6 +61,7 @@ def measure_endpoint(
         keep: gets the record after each load, and at the end with its calibration.
         stop: asked often; True ends the benchmark, and drops the requests in flight.
         key: for the server; the environment's HEADROOM_ENDPOINT_KEY where it's None.
+        public_only: refuses an address of this machine, its network, or anywhere else that isn't public.
 
     Raises:
         Unreachable: the server can't be reached, refuses the first requests, or doesn't answer them in time.
@@ -69,7 +71,7 @@ def measure_endpoint(
     try:
         secret = _checked(os.environ.get(KEY_VARIABLE, "") if key is None else key)
         benchmark = _Benchmark(options, name, configs or {}, teller, keep, stop)
-        asyncio.run(benchmark.measure(secret))
+        asyncio.run(benchmark.measure(secret, public_only=public_only))
         record = calibrated(benchmark.record())
         keep(record)
     except PlannerError as error:
@@ -140,9 +142,9 @@ class _Benchmark:
             options, self.rows, name=self.name, configs=self.configs, software=software, notes=notes
         )
 
-    async def measure(self, secret: str) -> None:
+    async def measure(self, secret: str, *, public_only: bool) -> None:
         """All of it, watched: once time is up or somebody stops it, what is in flight is dropped."""
-        async with connected(self.options, secret, uuid4().hex) as server:
+        async with connected(self.options, secret, uuid4().hex, public_only=public_only) as server:
             self.server = server
             work = asyncio.create_task(self._work(server))
             try:

@@ -18,6 +18,7 @@ import httpx2 as httpx
 from planner.errors import InvalidInput, Unreachable
 from planner.measure.endpoint.options import KEY_VARIABLE, MAX_CONCURRENCY, EndpointOptions, Lengths
 from planner.measure.endpoint.prompts import Prompts
+from planner.measure.endpoint.public_only import PublicOnly
 from planner.measure.endpoint.record import Answer
 from planner.measure.endpoint.stream import (
     EventStream,
@@ -210,22 +211,27 @@ class Server:
 
 
 @asynccontextmanager
-async def connected(options: EndpointOptions, secret: str, run: str) -> AsyncIterator[Server]:
+async def connected(
+    options: EndpointOptions, secret: str, run: str, *, public_only: bool = False
+) -> AsyncIterator[Server]:
     """The server, with a pool of connections that are closed at the end.
 
     Args:
         secret: its key, or "".
         run: what tells this run's prompts from others'.
+        public_only: no connection is made to this machine or its neighbours.
     """
+    limits = httpx.Limits(
+        max_connections=MAX_CONCURRENCY, max_keepalive_connections=MAX_CONCURRENCY
+    )
     headers = {"Accept-Encoding": "identity"}
     if secret:
         headers["Authorization"] = f"Bearer {secret}"
     async with httpx.AsyncClient(
         headers=headers,
         timeout=httpx.Timeout(options.timeout_s, pool=None),
-        limits=httpx.Limits(
-            max_connections=MAX_CONCURRENCY, max_keepalive_connections=MAX_CONCURRENCY
-        ),
+        limits=limits,
+        transport=PublicOnly(limits) if public_only else None,
         follow_redirects=False,
         trust_env=False,
     ) as client:
