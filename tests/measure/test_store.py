@@ -21,9 +21,11 @@ SPREAD = {"median": 0.1, "low": 0.09, "high": 0.12, "repeats": 5}
 ERROR = {
     "rows": 4, "before_fraction": 0.4, "after_fraction": 0.1, "low_fraction": -0.1, "high_fraction": 0.2,
 }  # fmt: skip
+CONSTANT = {"value": 0.5, "deviation": 0.1, "identified_fraction": 0.8, "at_bound": False}
 CALIBRATION = {
     "schema_version": 1, "name": "here", "date": "2026-11-30", "accelerator": "t4", "engine": "transformers",
-    "engine_version": "5.24", "kinds": ["bf16"], "experts": False, "constants": {},
+    "engine_version": "5.24", "kinds": ["bf16"], "experts": False,
+    "constants": {"transformers": {"t4.prefill.16bit": CONSTANT}},
     "tpot": ERROR, "ttft": ERROR | {"rows": 12, "after_fraction": 0.2},
 }  # fmt: skip
 
