@@ -63,14 +63,21 @@ def _begin(timer: Timer) -> None:
         reset_peak_memory()
 
 
-def _peak(timer: Timer, base_bytes: float) -> float | None:
+def _peak(built: Built, base_bytes: float) -> float | None:
+    """Most memory taken, model included; None where the system doesn't say.
+
+    On a processor it is the program's own, less what it held before the model: where less than the weights comes out,
+    an earlier model's memory was taken again, and nothing is known.
+    """
     import torch
 
+    timer = built.timer
     if timer.kind in ("cuda", "rocm"):
         return float(torch.cuda.max_memory_allocated(timer.device))
     if timer.kind == "cpu":
         found = peak_memory_bytes()
-        return max(found - base_bytes, 1.0) if found is not None else None
+        beyond = None if found is None else found - base_bytes
+        return beyond if beyond is not None and beyond >= built.weights_bytes else None
     return None
 
 
@@ -138,7 +145,7 @@ def prefill(
                 found.append(took)
                 if len(found) >= least and (spent + took > budget_s or len(found) >= 20):
                     break
-            return Timing(tuple(found), _peak(built.timer, base_bytes))
+            return Timing(tuple(found), _peak(built, base_bytes))
     except (RuntimeError, MemoryError) as error:
         raise understood(error) from error
     finally:
@@ -175,7 +182,7 @@ def decode(
                     found.append(now - start)
                 if len(found) >= 3 and now - begin > budget_s:
                     break
-            return Timing(tuple(found), _peak(built.timer, base_bytes))
+            return Timing(tuple(found), _peak(built, base_bytes))
     except (RuntimeError, MemoryError) as error:
         raise understood(error) from error
     finally:

@@ -17,7 +17,7 @@ READY = ".hr-verdict"
 
 def visit(page: Page, url: str) -> Page:
     page.goto(url)
-    expect(page.locator(READY)).to_be_visible(timeout=60_000)
+    expect(page.locator(READY).first).to_be_visible(timeout=60_000)
     expect(page.locator(f"{CHART} .main-svg").first).to_be_visible(timeout=30_000)
     return page
 
