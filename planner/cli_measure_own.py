@@ -71,10 +71,11 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
     """The `measure` verb; returns the exit code."""
     if arguments.probe:
         return _probe(arguments, language, print_json)
+    from planner.catalog.devices import MAX_NAME
     from planner.measure.keep import keep, require_writable
     from planner.measure.progress import json_lines
     from planner.measure.readers.untrusted import name_in
-    from planner.measure.record import MAX_NAME, Record
+    from planner.measure.record import Record
     from planner.measure.run import Cancelled, Options, Run
     from planner.measure_report import about_text, measured_json, measured_text, step_text
     from planner.ui.locale import text

@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from planner.catalog.accelerators import PEAK_KEYS, Accelerator
 from planner.catalog.loader import Figure, Source
@@ -25,6 +25,18 @@ class Strict(BaseModel):
     """What a file from outside may hold: nothing unknown, nothing of another type."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def tidied(name: object) -> object:
+    """A name without letters that a terminal or a page would act on, as long as one may be."""
+    if not isinstance(name, str):
+        return name
+    return "".join(letter for letter in name if letter.isprintable()).strip()[:MAX_NAME]
+
+
+MAX_NAME = 80
+Name = Annotated[str, BeforeValidator(tidied), Field(min_length=1, max_length=MAX_NAME)]
+"""What a person calls a measurement or a calibration."""
 
 
 class DeviceEntry(Strict):

@@ -19,7 +19,7 @@ from planner.catalog.accelerators import Accelerator
 from planner.catalog.accelerators import accelerator as catalogue_accelerator
 from planner.catalog.calibration_constants import Shelf, calibration_data, weights_kind
 from planner.catalog.calibrations import Calibration, Fit, build_calibration, calibration_for
-from planner.catalog.devices import Strict, entry_error
+from planner.catalog.devices import Name, Strict, entry_error
 from planner.errors import InvalidInput, Note, UnknownItem
 from planner.quantity import Basis
 
@@ -99,7 +99,7 @@ class OwnCalibration(Strict):
     """
 
     schema_version: Literal[1]
-    name: str = Field(min_length=1, max_length=80)
+    name: Name
     date: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
     accelerator: str = Field(min_length=1, max_length=160)
     engine: str = Field(min_length=1, max_length=40)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from planner.catalog.devices import DeviceEntry, Strict, entry_error
+from planner.catalog.devices import DeviceEntry, Name, Strict, entry_error
 from planner.catalog.measurements import QUANTITIES, Measurement
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
 from planner.errors import InvalidInput
@@ -19,7 +19,6 @@ from planner.scenario import Scenario
 
 MAX_BYTES = 8_000_000
 MAX_ROWS = 5_000
-MAX_NAME = 80
 # What a calibration alone is told by.
 ALONE = ("accelerator", "engine", "kinds", "constants")
 RecordQuantity = Literal[
@@ -136,7 +135,7 @@ class Record(Strict):
 
     format: Literal["headroom-measurement"]
     schema_version: Literal[1]
-    name: str = Field(min_length=1, max_length=MAX_NAME)
+    name: Name
     date: str = Field(min_length=10, max_length=40)
     origin: Origin
     accelerator: str = Field(max_length=160)

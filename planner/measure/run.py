@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from planner.architecture.resolve import architecture_from_config
 from planner.catalog.accelerators import Accelerator, accelerator
-from planner.catalog.devices import DeviceEntry
+from planner.catalog.devices import MAX_NAME, DeviceEntry
 from planner.catalog.models import model_profile
 from planner.errors import InvalidInput, PlannerError
 from planner.measure.clock import OutOfMemory, Timer, understood
@@ -48,7 +48,7 @@ from planner.measure.probe import (
 )
 from planner.measure.progress import Listener, Teller
 from planner.measure.quantise import QUANTISED
-from planner.measure.record import MAX_NAME, Figure, Record, Row
+from planner.measure.record import Figure, Record, Row
 from planner.measure.shape_run import Setting, ShapeRun, failed_rows
 
 FIGURE_S = {"quick": 0.7, "full": 2.0}

@@ -19,8 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
 
+from planner.catalog.devices import MAX_NAME
 from planner.errors import InvalidInput, PlannerError
-from planner.measure.record import MAX_BYTES, MAX_NAME, Record, parse_record, record_text
+from planner.measure.record import MAX_BYTES, Record, parse_record, record_text
 
 HOME = "HEADROOM_HOME"
 MAX_KEPT = 500

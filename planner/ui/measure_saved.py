@@ -6,9 +6,10 @@ import re
 
 import streamlit as st
 
+from planner.catalog.devices import MAX_NAME
 from planner.catalog.engine_profiles import engine_ids
 from planner.errors import PlannerError
-from planner.measure.record import MAX_NAME, Record, record_text
+from planner.measure.record import Record, record_text
 from planner.measure.store import Kept
 from planner.ui import choices, state
 from planner.ui.locale import text

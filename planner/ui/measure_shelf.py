@@ -7,9 +7,10 @@ from uuid import uuid4
 
 import streamlit as st
 
+from planner.catalog.devices import MAX_NAME
 from planner.errors import InvalidInput
 from planner.measure.job import Jobs
-from planner.measure.record import MAX_NAME, Record
+from planner.measure.record import Record
 from planner.measure.store import Kept, Store, key_of, renamed, summary
 from planner.ui.measure_switch import sharing_is_on
 

@@ -88,3 +88,11 @@ def test_what_is_no_record_is_refused(text: str, code: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         parse_record(text)
     assert refusal.value.code == code
+
+
+def test_a_name_keeps_only_what_can_be_shown() -> None:
+    """A terminal acts on control characters, and a page on line breaks."""
+    record = parse_record(json.dumps(document(name="\x1b[31mred\n" + "x" * 200)))
+    assert record.name == "[31mred" + "x" * 73
+    with pytest.raises(InvalidInput):
+        parse_record(json.dumps(document(name="\x00\n")))

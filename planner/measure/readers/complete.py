@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.accelerators import accelerator
-from planner.catalog.devices import DeviceEntry, parse_device
+from planner.catalog.devices import MAX_NAME, DeviceEntry, parse_device
 from planner.catalog.engine_profiles import engine, parse_version
 from planner.catalog.formats import weight_format
 from planner.deployment import resolve_model
@@ -15,7 +15,7 @@ from planner.errors import InvalidInput
 from planner.measure.readers.recognise import recognise
 from planner.measure.readers.results import ResultRow, ResultsReading, Stat
 from planner.measure.readers.untrusted import name_in
-from planner.measure.record import MAX_NAME, Conditions, Record, Row
+from planner.measure.record import Conditions, Record, Row
 from planner.scenario import DATA_FIELDS, GivenConfig, Scenario
 
 DEPLOYMENT = ("model", "gpu", "engine", "engine_version", "weights")
