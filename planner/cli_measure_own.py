@@ -11,8 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-STARTED_S = time.monotonic()  # the verb's limit of time counts from here, imports included
-
 
 def add_own(parser: argparse.ArgumentParser) -> None:
     """Puts the flags of `measure` alone on its parser."""
@@ -69,6 +67,9 @@ def add_own(parser: argparse.ArgumentParser) -> None:
 
 def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[Any], None]) -> int:
     """The `measure` verb; returns the exit code."""
+    started_s = (
+        time.monotonic()
+    )  # the limit of time counts from here, imports of what measures included
     if arguments.probe:
         return _probe(arguments, language, print_json)
     from planner.catalog.devices import MAX_NAME
@@ -114,7 +115,7 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
         signal.signal(one, stop)
     listener = json_lines(sys.stdout) if arguments.progress else tell
     try:
-        record = Run(options, listener, save, start_s=STARTED_S).measure()
+        record = Run(options, listener, save, start_s=started_s).measure()
     except Cancelled:
         with suppress(OSError):
             print(text("measure.cli.cancelled", language), file=sys.stderr)
