@@ -9,6 +9,7 @@ from __future__ import annotations
 from planner.deployment import resolve
 from planner.errors import InvalidInput
 from planner.evaluation import Evaluation
+from planner.explain.cache import CACHE
 from planner.explain.memory import MEMORY
 from planner.explain.parts import Context, Explanation, Term
 from planner.explain.speed import SPEED
@@ -16,7 +17,7 @@ from planner.memory_limits import budget_of
 
 __all__ = ["BUILDERS", "Explanation", "Term", "explain"]
 
-BUILDERS = MEMORY | SPEED
+BUILDERS = MEMORY | CACHE | SPEED
 
 
 def explain(evaluation: Evaluation, figure: str) -> Explanation:

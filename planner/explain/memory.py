@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.architecture.cache import CacheLayout
+from planner.explain.cache import cache_formula, cache_terms
 from planner.explain.parts import (
     Context,
     Explanation,
@@ -47,82 +47,6 @@ def _host_weights(context: Context) -> Explanation:
         [Term("W", "term.whole_weights", stored.total_bytes, "gib")],
         model_sources(context.deployment),
         held=held,
-    )
-
-
-def _host_cache(context: Context) -> Explanation:
-    layout, memory = context.deployment.host_layout, context.evaluation.memory
-    held = float(memory.host_kv_bytes.mid) if memory.host_kv_bytes else 0.0
-    users = float(context.evaluation.scenario.concurrency)
-    terms = [Term("u", "term.users", users, "count")]
-    if layout is not None:
-        terms += _cache_terms(layout, context.tokens)
-    return explanation_of(
-        "host_kv_bytes",
-        f"u · ({_cache_formula(layout) if layout else '0'})",
-        "{held:gib}",
-        terms,
-        engine_sources(context.deployment),
-        held=held,
-    )
-
-
-def _cache_terms(layout: CacheLayout, tokens: float) -> list[Term]:
-    terms = [Term("S", "term.tokens", tokens, "count")]
-    for index, group in enumerate(layout.groups, start=1):
-        terms.append(Term(f"n_{index}", "term.layers_alike", float(group.layers), "count"))
-        terms.append(
-            Term(
-                f"c_{index}",
-                "term.bytes_per_position",
-                group.bytes_per_position / group.stride,
-                "bytes",
-            )
-        )
-        if group.window is not None:
-            terms.append(
-                Term(f"w_{index}", "term.window", float(group.window * group.stride), "count")
-            )
-    if layout.constant_bytes:
-        terms.append(Term("s", "term.state", layout.constant_bytes, "bytes"))
-    return terms
-
-
-def _cache_formula(layout: CacheLayout) -> str:
-    pieces = []
-    for index, group in enumerate(layout.groups, start=1):
-        held = "S" if group.window is None else f"min(S, w_{index})"
-        pieces.append(f"c_{index}·{held}")
-    return " + ".join(pieces) or "0"
-
-
-def _per_sequence(context: Context) -> Explanation:
-    layout = context.deployment.model_layout
-    memory = context.evaluation.memory
-    return explanation_of(
-        "kv_bytes_per_sequence",
-        _cache_formula(layout),
-        "{size:bytes}",
-        _cache_terms(layout, context.tokens),
-        model_sources(context.deployment),
-        size=float(memory.kv_bytes_per_sequence.mid),
-    )
-
-
-def _per_token(context: Context) -> Explanation:
-    layout, memory = context.deployment.model_layout, context.evaluation.memory
-    growing = " + ".join(
-        f"c_{index}"
-        for index, group in enumerate(layout.groups, start=1)
-        if group.window is None or context.tokens < group.window * group.stride
-    )
-    return explanation_of(
-        "kv_bytes_per_token",
-        growing or "0",
-        "{size:bytes}",
-        _cache_terms(layout, context.tokens),
-        model_sources(context.deployment),
-        size=float(memory.kv_bytes_per_token.mid),
     )
 
 
@@ -316,11 +240,11 @@ def _longest(context: Context) -> Explanation:
     pool, users = float(context.budget.kv_pool_bytes), float(scenario.concurrency)
     longest = float(memory.max_context_tokens.mid)
     layout, slots = context.deployment.rank_layout, context.budget.pool.slots
-    whole = f"u · ({_cache_formula(layout)} + s) ≤ pool"
+    whole = f"u · ({cache_formula(layout)} + s) ≤ pool"
     if slots is not None:
-        whole = f"u · ({_cache_formula(layout)}) ≤ pool_KV,  u · k ≤ S_s"
+        whole = f"u · ({cache_formula(layout)}) ≤ pool_KV,  u · k ≤ S_s"
     elif context.budget.pool.least_states:
-        whole = f"u · ({_cache_formula(layout)}) + max(u, n) · s ≤ pool"
+        whole = f"u · ({cache_formula(layout)}) + max(u, n) · s ≤ pool"
     return explanation_of(
         "max_context_tokens",
         f"max S :  {whole},  S ≤ S_max",
@@ -336,7 +260,7 @@ def _longest(context: Context) -> Explanation:
                 float(context.deployment.architecture.max_context_tokens),
                 "count",
             ),
-            *_cache_terms(layout, longest),
+            *cache_terms(layout, longest),
         ],
         engine_sources(context.deployment),
         users=users,
@@ -356,7 +280,7 @@ def _tokens_held(context: Context) -> Explanation:
         [
             Term("pool", "figure.kv_pool_bytes_per_gpu", pool, "gib"),
             *(() if slots is None else _slot_terms(slots, pool)),
-            *_cache_terms(context.deployment.rank_layout, context.tokens),
+            *cache_terms(context.deployment.rank_layout, context.tokens),
         ],
         engine_sources(context.deployment),
         pool=pool,
@@ -377,18 +301,6 @@ def _usable(context: Context) -> Explanation:
     )
 
 
-def _state(context: Context) -> Explanation:
-    layout = context.deployment.model_layout
-    return explanation_of(
-        "state_bytes_per_sequence",
-        "s = Σ elements · bytes",
-        "{state:bytes}",
-        [Term("s", "term.state", layout.constant_bytes, "bytes")],
-        model_sources(context.deployment),
-        state=layout.constant_bytes,
-    )
-
-
 MEMORY: dict[str, Callable[[Context], Explanation]] = {
     "weights_bytes": _weights,
     "weights_bytes_per_gpu": _weights,
@@ -396,14 +308,10 @@ MEMORY: dict[str, Callable[[Context], Explanation]] = {
     "overhead_bytes_per_gpu": _overhead,
     "kv_pool_bytes_per_gpu": _pool,
     "state_pool_bytes_per_gpu": _state_pool,
-    "kv_bytes_per_token": _per_token,
-    "kv_bytes_per_sequence": _per_sequence,
     "needed_bytes_per_gpu": _needed,
     "max_concurrency": _held,
     "max_context_tokens": _longest,
     "kv_pool_tokens": _tokens_held,
     "usable_bytes_per_gpu": _usable,
-    "state_bytes_per_sequence": _state,
     "host_weights_bytes": _host_weights,
-    "host_kv_bytes": _host_cache,
 }

@@ -103,27 +103,25 @@ def _words(value: Any) -> str:
 
 
 class _Driver:
-    """The library, opened: every question may go unanswered."""
+    """NVML, opened: every question may go unanswered."""
 
-    def __init__(self, library: Any) -> None:
-        self.library = library
+    def __init__(self, nvml: Any) -> None:
+        self.nvml = nvml
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """The answer of a function of the library, or None where there is none.
+        """The answer of one of NVML's functions, or None where there is none.
 
         Raises:
             PlannerError: `gpu_lost`, where the GPU no longer answers at all.
         """
-        call: Callable[..., Any] | None = getattr(self.library, name, None)
+        call: Callable[..., Any] | None = getattr(self.nvml, name, None)
         if call is None:
             return None
         try:
             return call(*arguments)
-        except self.library.NVMLError as error:
+        except self.nvml.NVMLError as error:
             gone = ("NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED")
-            if getattr(error, "value", None) in {
-                getattr(self.library, one, object()) for one in gone
-            }:
+            if getattr(error, "value", None) in {getattr(self.nvml, one, object()) for one in gone}:
                 raise PlannerError("gpu_lost", reason=str(error)) from error
             return None
 
@@ -136,7 +134,7 @@ class _Driver:
         return None if found is None else int(found)
 
     def constant(self, name: str) -> Any:
-        return getattr(self.library, name, None)
+        return getattr(self.nvml, name, None)
 
     def processes(self, handle: Any) -> tuple[GpuProcess, ...]:
         found: dict[int, GpuProcess] = {}

@@ -19,7 +19,15 @@ from planner.memory.weights import HostWeights, StoredWeights
 from planner.quantity import Quantity, maximum, minimum
 from planner.speed.hardware import HostRates
 from planner.speed.kernels import as_factor
-from planner.speed.work import ExpertReads, HostShare, Work, peak_used, recurrent_flops, scores_of
+from planner.speed.work import (
+    ExpertReads,
+    HostShare,
+    Work,
+    expert_reads,
+    peak_used,
+    recurrent_flops,
+    scores_of,
+)
 
 # llama.cpp, ggml-cuda.cu, ggml_backend_cuda_device_offload_op: min_batch_size.
 LENT_FROM_TOKENS = 32.0
@@ -119,16 +127,7 @@ def _held(
         latent_layers=0,
         indexed_layers=0,
         read_bytes=host.read_bytes_per_token_step,
-        experts=tuple(
-            ExpertReads(
-                float(group.experts),
-                float(group.experts_per_token),
-                group.rank_bytes,
-                group.layers,
-                group.dequantised_elements,
-            )
-            for group in host.experts
-        ),
+        experts=expert_reads(host.experts),
         linear_flops=tuple(linear.items()),
         expert_flops=tuple((dtype, value) for dtype, value in experts.items() if value),
         head_flops=whole.head_flops if offload.head_on_host else 0.0,

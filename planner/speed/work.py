@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,7 +12,7 @@ from planner.architecture.spec import Architecture, Part, Shape
 from planner.architecture.totals import layer_linear_flops_per_token, linear_flops
 from planner.catalog.accelerators import Accelerator
 from planner.catalog.formats import supported, weight_format
-from planner.memory.weights import StoredWeights
+from planner.memory.weights import ExpertGroup, StoredWeights
 from planner.quantity import Quantity
 from planner.scenario import Parallelism
 from planner.speed.hardware import Hardware, hardware_of, stack_hardware
@@ -148,6 +148,20 @@ class HostShare:
     crossings: float
 
 
+def expert_reads(groups: Sequence[ExpertGroup]) -> tuple[ExpertReads, ...]:
+    """What steps read of each group of layers with routed experts, on one rank."""
+    return tuple(
+        ExpertReads(
+            float(group.experts),
+            float(group.experts_per_token),
+            group.rank_bytes,
+            group.layers,
+            group.dequantised_elements,
+        )
+        for group in groups
+    )
+
+
 @lru_cache(maxsize=4096)
 def work(
     architecture: Architecture,
@@ -200,16 +214,7 @@ def work(
         parallelism=parallelism,
         read_bytes=stored.read_bytes_per_token_step,
         encoder_bytes=_encoder_bytes(architecture, stored, activation) if encoder else 0.0,
-        experts=tuple(
-            ExpertReads(
-                float(group.experts),
-                float(group.experts_per_token),
-                group.rank_bytes,
-                group.layers,
-                group.dequantised_elements,
-            )
-            for group in stored.experts
-        ),
+        experts=expert_reads(stored.experts),
         linear_flops=tuple(
             (key, (value - experts_by_dtype.get(key, 0.0)) / tp)
             for key, value in layers_by_dtype.items()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -81,8 +82,11 @@ def main() -> int:
         tell("done", 1, 1)
         return 0
     if behaviour == "family":
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        tell("load", 0, 1, values={"child": float(child.pid)})
+        # A child that holds an open port, which tells whoever asks that it lives.
+        with socket.create_server(("127.0.0.1", 0)) as held:
+            sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+            subprocess.Popen(sleep, pass_fds=[held.fileno()])
+            tell("load", 0, 1, values={"port": float(held.getsockname()[1])})
     if behaviour == "chatty":
         for number in range(20_000):
             print("x" * 100, number, file=sys.stderr)
