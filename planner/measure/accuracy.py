@@ -19,13 +19,10 @@ from planner.catalog.calibration_constants import accelerator_class
 from planner.catalog.files import profile_lines
 from planner.catalog.measurements import SPEED_FAMILIES, measurements
 from planner.errors import BadProfile, Note, PlannerError
-from planner.measure.predict import Run, predicted, run_of
+from planner.measure.predict import Run, band_of, predicted, run_of
 from planner.measure.refit import spread_of, unseen_inside
 from planner.quantity import FloatArray
 from planner.speed.bounds import tpot_bound
-from planner.speed.prefill import prefill
-from planner.speed.step import decode_step
-from planner.speed_answer import widened
 
 RATES = ("output_tokens_per_s", "total_tokens_per_s")
 NAMES = {
@@ -172,9 +169,7 @@ def points(families: Sequence[str] = SPEED_FAMILIES) -> tuple[list[Point], list[
 
 def _range(run: Run, quantity: str, mid: float) -> tuple[float, float]:
     calibration = run.calibration
-    first = quantity in ("ttft_s", "prefill_s")
-    band = calibration.ttft_band if first else calibration.tpot_band
-    low, high = map(float, widened(run.deployment, band, _host_fraction(run, first=first)))
+    low, high = band_of(run, quantity, calibration)
     if quantity in RATES:
         return mid / (1.0 + high), mid / (1.0 + low)
     down, up = mid * (1.0 + low), mid * (1.0 + high)
@@ -188,21 +183,6 @@ def _range(run: Run, quantity: str, mid: float) -> tuple[float, float]:
         )
         down = max(down, float(floor.seconds))
     return down, max(up, down)
-
-
-def _host_fraction(run: Run, *, first: bool) -> float:
-    """Share of the time that goes to what lies in host memory, whose part of the range is wider."""
-    deployment, scenario, calibration = run.deployment, run.scenario, run.calibration
-    if deployment.machine is None:
-        return 0.0
-    work, hardware = deployment.work, deployment.hardware
-    inputs, users = float(scenario.input_tokens), float(scenario.concurrency)
-    if first:
-        time = prefill(work, hardware, calibration, inputs, 0.0, users)
-    else:
-        halfway = inputs + scenario.output_tokens / 2.0
-        time = decode_step(work, hardware, calibration, users, halfway)
-    return float(time.offloaded_fraction)
 
 
 def summary(group: Sequence[Point]) -> Summary:

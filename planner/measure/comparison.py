@@ -11,7 +11,7 @@ from planner.catalog.calibrations import Calibration
 from planner.catalog.own_calibration import OwnCalibration, holds_for, own_calibration_for
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
-from planner.measure.predict import SPEED, Run, predicted, resolve_run
+from planner.measure.predict import FIRST, SPEED, Run, band_of, predicted, resolve_run
 from planner.measure.record import Record, Row, Spread, measurement_of
 from planner.memory_answer import memory_answer, verdict_of
 from planner.memory_limits import budget_of
@@ -19,8 +19,6 @@ from planner.quantity import Basis, Estimate, worst
 from planner.scenario import canonical_text
 from planner.speed.bounds import tpot_bound
 from planner.speed_answer import first_token_bound, rates_basis
-
-FIRST = ("ttft_s", "prefill_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +142,7 @@ def _estimate(run: Run, name: str, middle: float, calibration: Calibration) -> E
     first = name in FIRST
     rates = Basis.EXACT if calibration.own else rates_basis(run.deployment)
     basis = worst(calibration.ttft_basis if first else calibration.basis, rates)
-    band = calibration.ttft_band if first else calibration.tpot_band
+    band = band_of(run, name, calibration)
     if name.endswith("_per_s"):
         rate = Estimate.banded(1.0 / middle, band, "s", basis)
         return rate.inverse(1.0, "tokens/s")

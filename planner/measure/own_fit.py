@@ -14,7 +14,7 @@ from planner.deployment import calibration_key
 from planner.errors import PlannerError
 from planner.measure.fit.own_plan import DECODED, READ, own_stages
 from planner.measure.fit.plans import Stage
-from planner.measure.fit.problem import Observation, errors, observations
+from planner.measure.fit.problem import Observation, errors, median_error, observations
 from planner.measure.impossible import is_impossible, without_the_impossible
 from planner.measure.predict import Run, resolve_run
 from planner.measure.record import Record, measurements_of
@@ -251,8 +251,3 @@ def _error(
         low_fraction=max(low, -0.95),
         high_fraction=min(high, 100.0),
     )
-
-
-def median_error(residuals: FloatArray) -> float:
-    """Median absolute relative error of log(predicted / measured); NaN for none."""
-    return float(np.nanmedian(np.abs(np.expm1(residuals)))) if len(residuals) else float("nan")

@@ -16,9 +16,10 @@ from planner.scenario import Scenario
 from planner.speed.prefill import prefill
 from planner.speed.serving_point import ServingPoint, mixed_step, serving_point
 from planner.speed.step import StepTime, decode_step
-from planner.speed_answer import most_running
+from planner.speed_answer import most_running, widened
 
 SPEED = ("tpot_s", "ttft_s", "prefill_s", "output_tokens_per_s", "total_tokens_per_s")
+FIRST = ("ttft_s", "prefill_s")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,3 +237,21 @@ def _together(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str
     }
     many = run.measurement.replicas
     return {name: values[name] * (many if name.endswith("_per_s") else 1) for name in wanted}
+
+
+def band_of(run: Run, quantity: str, calibration: Calibration) -> tuple[float, float]:
+    """The relative range of a quantity's time, wider for what goes to host memory, as an answer has it (fractions)."""
+    first = quantity in FIRST
+    band = calibration.ttft_band if first else calibration.tpot_band
+    deployment, scenario = run.deployment, run.scenario
+    if deployment.machine is None:
+        return band
+    work, hardware = deployment.work, deployment.hardware
+    inputs, users = float(scenario.input_tokens), float(scenario.concurrency)
+    if first:
+        time = prefill(work, hardware, calibration, inputs, 0.0, users)
+    else:
+        halfway = inputs + scenario.output_tokens / 2.0
+        time = decode_step(work, hardware, calibration, users, halfway)
+    low, high = widened(deployment, band, time.offloaded_fraction)
+    return float(low), float(high)

@@ -21,7 +21,7 @@ from planner.measure.fit.plans import (
     hints_of,
     seen_of,
 )
-from planner.measure.fit.problem import Observation, calibration_on, errors
+from planner.measure.fit.problem import Observation, calibration_on, errors, median_error
 from planner.measure.predict import Run, run_of
 from planner.quantity import FloatArray
 
@@ -220,9 +220,9 @@ def outcome_json(found: Refit) -> list[dict[str, object]]:
         {
             "family": outcome.family,
             "rows": len(outcome.seen),
-            "median_error_fraction": _median(outcome.fitted),
+            "median_error_fraction": median_error(outcome.fitted),
             "held_out_median_error_fraction": {
-                name: _median(values) for name, values in outcome.held.items()
+                name: median_error(values) for name, values in outcome.held.items()
             },
             "constants": [
                 {
@@ -248,12 +248,8 @@ def refitted_notes(found: Refit) -> list[Note]:
             {
                 "family": outcome.family,
                 "rows": len(outcome.seen),
-                "error": _median(outcome.fitted),
+                "error": median_error(outcome.fitted),
             },
         )
         for outcome in found.outcomes
     ]
-
-
-def _median(residuals: FloatArray) -> float:
-    return float(np.nanmedian(np.abs(np.expm1(residuals))))

@@ -133,6 +133,11 @@ def errors(seen: Sequence[Observation], shelf: Shelf) -> FloatArray:
     return np.array(found)
 
 
+def median_error(residuals: FloatArray) -> float:
+    """Median absolute relative error (fraction) of log(predicted / measured); NaN for none."""
+    return float(np.nanmedian(np.abs(np.expm1(residuals)))) if len(residuals) else float("nan")
+
+
 def balanced(groups: Sequence[object], power: float = 0.5) -> FloatArray:
     """Weights that let a group of n rows count as n^(1 − power), mean 1: no campaign outvotes the others."""
     counts: dict[object, int] = {}
