@@ -166,6 +166,8 @@ def test_a_torch_that_cannot_be_loaded_is_said_in_one_line(
     def damaged(_name: str) -> ModuleType:
         raise error
 
+    # Installed and damaged, whether this environment has it or not.
+    monkeypatch.setattr(probing, "_installed", lambda _name: True)
     monkeypatch.setattr(probing.importlib, "import_module", damaged)
     for verb in (["--probe"], ["--device", "cpu"]):
         assert main(["measure", *verb, "--json", "--lang", "en"]) == 1
