@@ -20,6 +20,8 @@ from planner.measure.record import Spread
 from planner.measure.system import peak_memory_bytes, reset_peak_memory
 
 WARM_UP = 3
+WARM_S = 0.1
+MOST_PASSES, LEAST_STEPS = 8, 3  # of one visit
 MOST_DEEP = 6  # levels of objects that are searched for a cache's tensors
 
 
@@ -106,14 +108,19 @@ def warm(built: Built) -> None:
 
 
 def prefill(
-    built: Built, tokens: int, batch: int, *, budget_s: float, least: int, base_bytes: float = 0.0
+    built: Built,
+    tokens: int,
+    batch: int,
+    *,
+    budget_s: float,
+    warm_up: int = WARM_UP,
+    base_bytes: float = 0.0,
 ) -> Timing:
     """Times of reading prompts, with an empty cache, up to the first token in the host's hands.
 
-    The first `WARM_UP` passes don't count, fewer where one takes a large part of the budget.
-
     Args:
-        budget_s: for all passes; `least` are made all the same.
+        budget_s: for all passes; one that counts is made all the same.
+        warm_up: passes beforehand that don't count, none once `WARM_S` is spent on them.
         base_bytes: of the program's own memory before the model was there (bytes).
 
     Raises:
@@ -128,22 +135,17 @@ def prefill(
     try:
         with torch.inference_mode(), quietly():
             _begin(built.timer)
-            passes = 0
-            while True:
+            for _ in range(warm_up):
+                _forward(built, prompt, None)
+                if time.perf_counter() - begin > WARM_S:
+                    break
+            while len(found) < MOST_PASSES:
                 built.timer.synchronise()
                 start = time.perf_counter()
                 _forward(built, prompt, None)
-                took = time.perf_counter() - start
-                spent = time.perf_counter() - begin
-                passes += 1
-                if (
-                    passes <= WARM_UP
-                    and spent + (least - len(found)) * took < budget_s
-                    and not found
-                ):
-                    continue
-                found.append(took)
-                if len(found) >= least and (spent + took > budget_s or len(found) >= 20):
+                now = time.perf_counter()
+                found.append(now - start)
+                if now - begin + found[-1] > budget_s:
                     break
             return Timing(tuple(found), _peak(built, base_bytes))
     except (RuntimeError, MemoryError) as error:
@@ -154,13 +156,21 @@ def prefill(
 
 
 def decode(
-    built: Built, context: int, batch: int, *, steps: int, budget_s: float, base_bytes: float = 0.0
+    built: Built,
+    context: int,
+    batch: int,
+    *,
+    steps: int,
+    budget_s: float,
+    warm_up: int = WARM_UP,
+    base_bytes: float = 0.0,
 ) -> Timing:
     """Times of steps that give each sequence one more token, from a cache of `context` tokens.
 
     Args:
-        steps: that count, at most; at least three. `WARM_UP` more come before them.
-        budget_s: for the steps; the prefill that fills the cache isn't in it.
+        steps: that count, at most; at least three.
+        budget_s: for all of it, the prefill that fills the cache included.
+        warm_up: steps beforehand that don't count.
 
     Raises:
         OutOfMemory, PlannerError: as `prefill`.
@@ -172,15 +182,15 @@ def decode(
     try:
         with torch.inference_mode(), quietly():
             _begin(built.timer)
-            chosen, cache = _forward(built, _tokens(built, batch, context), None)
             begin = time.perf_counter()
-            for step in range(WARM_UP + steps):
+            chosen, cache = _forward(built, _tokens(built, batch, context), None)
+            for step in range(warm_up + steps):
                 start = time.perf_counter()
                 chosen, cache = _forward(built, chosen, cache)
                 now = time.perf_counter()
-                if step >= WARM_UP:
+                if step >= warm_up:
                     found.append(now - start)
-                if len(found) >= 3 and now - begin > budget_s:
+                if len(found) >= LEAST_STEPS and now - begin > budget_s:
                     break
             return Timing(tuple(found), _peak(built, base_bytes))
     except (RuntimeError, MemoryError) as error:

@@ -1,20 +1,20 @@
 """How fast the device is at the two things a model does: moving bytes and multiplying matrices.
 
-Each figure is the median of repeats. Bandwidth: (bytes read + written) / time, over operands well above the last-level
-cache. Matrix products: 2·n³ / time.
+Each figure is the median of repeats, made in several rounds of all figures, so that they are of the same minute.
+Bandwidth: (bytes read + written) / time, over operands well above the last-level cache. Matrix products: 2·n³ / time.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from planner.catalog.accelerators import Accelerator
 from planner.errors import MissingFigure
 from planner.measure.clock import OutOfMemory, Timer, spread
-from planner.measure.record import Figure, Spread
+from planner.measure.record import Figure
 
 GIB = 2**30
 DTYPES = ("bf16", "fp32", "fp16", "tf32", "int8", "fp8")
@@ -38,7 +38,7 @@ class Bench:
     Attributes:
         item: the catalogue's accelerator, whose data sheet the figures are put beside; None where there is none.
         memory_free_bytes: what may be taken (bytes); cache_bytes: last-level cache (bytes).
-        budget_s: for one figure (s).
+        budget_s: for one figure in one round (s).
     """
 
     timer: Timer
@@ -58,9 +58,43 @@ class Bench:
         return int(min(wanted, 2.0 * GIB, self.memory_free_bytes / 6.0)) // 4096 * 4096
 
 
-def rate(work: float, seconds: list[float]) -> Spread:
-    """Work per second from times: median, and the middle 80 % (1/s)."""
-    return spread([work / one for one in seconds])
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Repeats of one figure in one round.
+
+    Attributes:
+        name, dtype, size, unit, stated: as in Figure; values: the repeats, in the unit.
+    """
+
+    name: str
+    unit: Literal["B/s", "FLOP/s", "s"]
+    values: tuple[float, ...]
+    dtype: str = ""
+    size: int | None = None
+    stated: float | None = None
+
+
+def gathered(samples: Iterable[Sample]) -> list[Figure]:
+    """The figures that samples of several rounds give, in the order in which they first came."""
+    same: dict[tuple[str, str, int | None], list[Sample]] = {}
+    for one in samples:
+        same.setdefault((one.name, one.dtype, one.size), []).append(one)
+    return [
+        Figure(
+            name=group[0].name,
+            dtype=group[0].dtype,
+            size=group[0].size,
+            unit=group[0].unit,
+            value=spread([value for one in group for value in one.values]),
+            stated=group[0].stated,
+        )
+        for group in same.values()
+    ]
+
+
+def rates(work: float, seconds: list[float]) -> tuple[float, ...]:
+    """Work per second from times (1/s)."""
+    return tuple(work / one for one in seconds)
 
 
 def _stated(item: Accelerator | None, name: str, dtype: str = "") -> float | None:
@@ -76,7 +110,7 @@ def _stated(item: Accelerator | None, name: str, dtype: str = "") -> float | Non
         return None
 
 
-def bandwidths(bench: Bench) -> Iterator[Figure]:
+def bandwidths(bench: Bench) -> Iterator[Sample]:
     """Read and copy bandwidth of the device's memory (B/s).
 
     Reading is a sum or a product with a vector, whichever is faster: decoding is the latter.
@@ -91,19 +125,18 @@ def bandwidths(bench: Bench) -> Iterator[Figure]:
     read_bytes = float(rows * columns * 4)
     ways: tuple[Callable[[], Any], ...] = (matrix.sum, lambda: torch.mv(matrix, vector))
     best = min(
-        (bench.timer.repeats(way, budget_s=bench.budget_s / 2.0, least=5) for way in ways),
+        (bench.timer.repeats(way, budget_s=bench.budget_s / 2.0, least=2) for way in ways),
         key=lambda found: sorted(found)[len(found) // 2],
     )
-    yield _bandwidth("read_bandwidth", rows * columns * 4, rate(read_bytes, best), bench.item)
+    yield _bandwidth("read_bandwidth", rows * columns * 4, rates(read_bytes, best), bench.item)
     target = torch.empty_like(matrix)
-    times = bench.timer.repeats(lambda: target.copy_(matrix), budget_s=bench.budget_s, least=5)
-    yield _bandwidth(
-        "copy_bandwidth", rows * columns * 4, rate(2.0 * read_bytes, times), bench.item
-    )
+    times = bench.timer.repeats(lambda: target.copy_(matrix), budget_s=bench.budget_s, least=2)
+    copied = rates(2.0 * read_bytes, times)
+    yield _bandwidth("copy_bandwidth", rows * columns * 4, copied, bench.item)
 
 
-def _bandwidth(name: str, size: int, value: Spread, item: Accelerator | None) -> Figure:
-    return Figure(name=name, size=size, unit="B/s", value=value, stated=_stated(item, name))
+def _bandwidth(name: str, size: int, values: tuple[float, ...], item: Accelerator | None) -> Sample:
+    return Sample(name=name, size=size, unit="B/s", values=values, stated=_stated(item, name))
 
 
 def _product(dtype: str, size: int, device: str) -> Callable[[], Any]:
@@ -136,7 +169,7 @@ def _dtypes(bench: Bench) -> tuple[str, ...]:
     return ("fp32", "bf16", "fp16")
 
 
-def matmuls(bench: Bench) -> Iterator[Figure]:
+def matmuls(bench: Bench) -> Iterator[Sample]:
     """Rate of square matrix products, by dtype and size (FLOP/s; operations/s for integers).
 
     What torch can't do on this device is left out. A type whose next size would take too long ends there.
@@ -154,23 +187,23 @@ def matmuls(bench: Bench) -> Iterator[Figure]:
                     break
                 try:
                     work = _product(dtype, size, bench.timer.device)
-                    times = bench.timer.repeats(work, budget_s=bench.budget_s / len(sizes), least=3)
+                    times = bench.timer.repeats(work, budget_s=bench.budget_s / len(sizes), least=2)
                 except (RuntimeError, AttributeError, OutOfMemory):
                     break
                 last = min(times)
-                yield Figure(
+                yield Sample(
                     name="matmul",
                     dtype=dtype,
                     size=size,
                     unit="FLOP/s",
-                    value=rate(2.0 * float(size) ** 3, times),
+                    values=rates(2.0 * float(size) ** 3, times),
                     stated=_stated(bench.item, "matmul", dtype),
                 )
         finally:
             torch.set_float32_matmul_precision(precision)
 
 
-def launch(bench: Bench) -> Iterator[Figure]:
+def launch(bench: Bench) -> Iterator[Sample]:
     """Time that the host takes to start one small operation (s): what eager execution pays for each kernel."""
     import torch
 
@@ -189,10 +222,10 @@ def launch(bench: Bench) -> Iterator[Figure]:
         many()  # the host's time, not the device's: it isn't waited for
         found.append((time.perf_counter() - start) / CALLS)
         bench.timer.synchronise()
-    yield Figure(name="launch", unit="s", value=spread(found))
+    yield Sample(name="launch", unit="s", values=tuple(found))
 
 
-def transfer(bench: Bench) -> Iterator[Figure]:
+def transfer(bench: Bench) -> Iterator[Sample]:
     """Rate from pinned host memory to a GPU (B/s); nothing on a processor."""
     import torch
 
@@ -202,19 +235,19 @@ def transfer(bench: Bench) -> Iterator[Figure]:
     host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
     device = torch.empty(size, dtype=torch.uint8, device=bench.timer.device)
     times = bench.timer.repeats(
-        lambda: device.copy_(host, non_blocking=True), budget_s=bench.budget_s, least=5
+        lambda: device.copy_(host, non_blocking=True), budget_s=bench.budget_s, least=2
     )
-    yield Figure(
+    yield Sample(
         name="host_to_device",
         size=size,
         unit="B/s",
-        value=rate(float(size), times),
+        values=rates(float(size), times),
         stated=_stated(bench.item, "host_to_device"),
     )
 
 
 Phase = Literal["bandwidth", "matmul", "launch", "transfer"]
-PHASES: dict[Phase, Callable[[Bench], Iterator[Figure]]] = {
+PHASES: dict[Phase, Callable[[Bench], Iterator[Sample]]] = {
     "bandwidth": bandwidths,
     "matmul": matmuls,
     "launch": launch,

@@ -59,8 +59,7 @@ class Watch:
         self._load_at_start = load_average()
         self._canary: Callable[[], Any] | None = None
         self._timer: Timer | None = None
-        self._best_s: float | None = None
-        self._drifts: list[float] = []
+        self._canaries: list[float] = []
         self._states: list[GpuState] = []
 
     def ready(self, timer: Timer, uuid: str | None) -> None:
@@ -75,7 +74,7 @@ class Watch:
         self._last = now
         self._begin_canary(timer)
         self._sing()  # the first pays for what is loaded
-        self._best_s = self._sing()
+        self._canaries = [self._sing()]
         self._look()
 
     def _begin_canary(self, timer: Timer) -> None:
@@ -95,20 +94,18 @@ class Watch:
         if state is not None:
             self._states.append(state)
 
-    def between(self) -> bool:
-        """Times the canary again; True where it is as it was. Raises PlannerError where the GPU is lost.
-
-        It is held against the quickest until now: a machine that was disturbed when it began is quieter later.
-        """
-        if self._best_s is None:
-            return True
+    def sing(self) -> float:
+        """Times the canary again (s); raises PlannerError where the GPU is lost."""
         self._look()
-        now = self._sing()
-        drift = now / self._best_s - 1.0
-        self._best_s = min(self._best_s, now)
-        if abs(drift) > DRIFT_FRACTION:
-            self._drifts.append(drift)
-        return abs(drift) <= DRIFT_FRACTION
+        self._canaries.append(self._sing())
+        return self._canaries[-1]
+
+    def is_steady(self, canary_s: float) -> bool:
+        """Whether the canary, at that moment, took no longer than at its quickest.
+
+        That is known better the longer the run: a machine that was disturbed when it began is quieter later.
+        """
+        return canary_s / min(self._canaries) - 1.0 <= DRIFT_FRACTION
 
     def conditions(self) -> Conditions:
         """What was seen until now."""
@@ -123,10 +120,15 @@ class Watch:
             reasons.append(
                 {"code": "load_average", "load_fraction": round(load / self._threads, 3)}
             )
-        if self._drifts:
-            worst = max(self._drifts, key=abs)
-            many = min(len(self._drifts), MOST_DRIFTS)
-            reasons.append({"code": "drift", "drift_fraction": round(worst, 3), "times": many})
+        disturbed = [one for one in self._canaries if not self.is_steady(one)]
+        if disturbed:
+            reasons.append(
+                {
+                    "code": "drift",
+                    "drift_fraction": round(max(disturbed) / min(self._canaries) - 1.0, 3),
+                    "times": min(len(disturbed), MOST_DRIFTS),
+                }
+            )
         slowed = sorted({one for state in self._states for one in state.throttle_reasons})
         reasons += [{"code": "throttled", "why": one} for one in slowed if one in PASSING]
         last = self._states[-1] if self._states else None

@@ -17,7 +17,8 @@ LIMIT_S = {
     "full": 560.0,
 }  # from the start of the program, after which only single passes are made
 PATIENCE = 2.0  # times the limit, after which what is left isn't measured
-STEPS = {"quick": 12, "full": 24}
+ROUNDS = 6  # in which each point is visited, where there is time
+STEPS = {"quick": 12, "full": 24}  # of decoding, at most, of one visit
 # Shares of the best rates that eager execution reaches, for guessing times; corrected by what was measured.
 REACHED_FLOPS, REACHED_BANDWIDTH = 0.4, 0.5
 KERNELS_PER_LAYER = 20
@@ -110,6 +111,6 @@ class Guess:
         return moved + KERNELS_PER_LAYER * self.layers * self.rates.launch_s
 
     def least_s(self, point: Point, steps: int) -> float:
-        """The fewest passes that a point can be measured with (s)."""
+        """One visit of a point (s)."""
         once = self.prefill_s(point.tokens, point.batch)
-        return 2.0 * once if point.kind == "prefill" else once + (3 + steps / 2) * self.step_s()
+        return once if point.kind == "prefill" else once + steps / 2 * self.step_s()

@@ -5,6 +5,7 @@ After every figure and every row the record is written, so that however it ends,
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from planner.measure.device import (
     software,
 )
 from planner.measure.lock import machine_lock
-from planner.measure.micro import PHASES, Bench, best_bandwidth, best_rates
+from planner.measure.micro import PHASES, Bench, Sample, best_bandwidth, best_rates, gathered
 from planner.measure.noise import Watch
 from planner.measure.own_fit import calibrated
 from planner.measure.plan import (
@@ -51,7 +52,8 @@ from planner.measure.quantise import QUANTISED
 from planner.measure.record import Figure, Record, Row
 from planner.measure.shape_run import Setting, ShapeRun, failed_rows
 
-FIGURE_S = {"quick": 0.7, "full": 2.0}
+FIGURE_ROUNDS = 3
+FIGURE_S = {"quick": 0.25, "full": 0.7}  # in each round
 RESERVE = 0.25  # of the limit, for the model that checks the calibration
 LARGE_BYTES = 24e9  # free memory from which on the large shape is worth measuring
 
@@ -212,22 +214,30 @@ class Run:
         self._models(timer, target)
 
     def _micro(self, bench: Bench) -> None:
-        for phase, figures in PHASES.items():
-            self.teller.say(phase, 0, 1, left_s=self.options.time_limit_s - self.teller.elapsed_s)
-            for figure in figures(bench):
-                self.figures.append(figure)
+        samples: list[Sample] = []
+        for turn in range(FIGURE_ROUNDS):
+            for phase, found in PHASES.items():
                 self.teller.say(
                     phase,
-                    1,
-                    1,
+                    turn,
+                    FIGURE_ROUNDS,
                     left_s=self.options.time_limit_s - self.teller.elapsed_s,
-                    values={
-                        "name": figure.name,
-                        "dtype": figure.dtype,
-                        "rate": figure.value.median,
-                    },
                 )
-        self._keep()
+                for sample in found(bench):
+                    samples.append(sample)
+                    self.teller.say(
+                        phase,
+                        turn + 1,
+                        FIGURE_ROUNDS,
+                        left_s=self.options.time_limit_s - self.teller.elapsed_s,
+                        values={
+                            "name": sample.name,
+                            "dtype": sample.dtype,
+                            "rate": statistics.median(sample.values),
+                        },
+                    )
+            self.figures = gathered(samples)
+            self._keep()
 
     def _models(self, timer: Timer, target: Target) -> None:
         from transformers import __version__ as version
@@ -264,7 +274,12 @@ class Run:
                 self.rows += failed_rows(shape, one, error)
 
     def _take(self, row: Row) -> None:
-        self.rows.append(row)
+        """Keeps a row in place of what was known of the same run before."""
+        known = [one.id for one in self.rows]
+        if row.id in known:
+            self.rows[known.index(row.id)] = row
+        else:
+            self.rows.append(row)
         self._keep()
 
     def _shapes(self, target: Target, free_bytes: float) -> list[Shape]:

@@ -5,19 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from planner.architecture.resolve import architecture_from_config
 from planner.errors import PlannerError
-from planner.measure.bench_model import Timing, cache_growth, decode, prefill, warm, whole
+from planner.measure.bench_model import (
+    WARM_S,
+    WARM_UP,
+    Timing,
+    cache_growth,
+    decode,
+    prefill,
+    warm,
+    whole,
+)
 from planner.measure.build import ROOM_FRACTION, Built, Depths, build, depths, load, loaded_bytes
 from planner.measure.clock import OutOfMemory, Timer
-from planner.measure.noise import Watch, is_noisy
-from planner.measure.plan import PATIENCE, STEPS, Guess, Point, Rates, Shape
+from planner.measure.noise import Watch
+from planner.measure.plan import PATIENCE, ROUNDS, STEPS, Guess, Point, Rates, Shape
 from planner.measure.progress import Teller
 from planner.measure.quantise import BYTES_PER_WEIGHT
 from planner.measure.record import RecordQuantity, Row, Spread
 from planner.measure.system import own_memory_bytes
+from planner.measure.visits import Counted, Visit, counted
 
 Measured = dict[RecordQuantity, Spread]
 ENGINE = "transformers"
@@ -25,6 +34,7 @@ BUILDING_S = 5.0  # that a model which only checks needs before its first point
 # Times longer than there is time that a whole model should take, by a guess, for slices of it to be built instead.
 HOPELESS = 5.0
 KEEP_S = 1.0  # of a budget that is left for what comes after
+Visits = dict[tuple[int, Point], list[Visit]]  # by layers of the slice, and point
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,7 @@ class Setting:
 
 
 class ShapeRun:
-    """Runs the points of one shape in order; `take` gets each row as it is finished."""
+    """Runs the points of one shape in rounds; `take` gets each row whenever more is known of it."""
 
     def __init__(
         self,
@@ -73,7 +83,9 @@ class ShapeRun:
         self.steps = STEPS[setting.mode]
         self.slow = 1.0  # times were so many times longer than guessed
         self.base_bytes = own_memory_bytes() or 0.0
-        self.common: Measured = {}  # figures of the model that the first row that is measured carries
+        self.common: Measured = {}  # figures of the model, which the first row that is measured carries
+        self.carrier: Point | None = None
+        self.full: list[Point] = []  # that had no room
 
     # --- Rows --------------------------------------------------------------------------------------------------------
 
@@ -128,18 +140,13 @@ class ShapeRun:
         """Until the limit, less what is reserved for others (s)."""
         return self.setting.limit_s - self.reserve_s - self.teller.elapsed_s
 
-    def budget_s(self, point: Point, after: tuple[Point, ...], guess: Guess) -> float:
-        """This point's share of the time that is left, by how long the points should take (s)."""
-        mine, others = (
-            guess.least_s(point, self.steps),
-            sum(guess.least_s(one, self.steps) for one in after),
-        )
-        return max(self.left_s() - KEEP_S, 0.0) * mine / (mine + others)
-
-    def _remaining_s(self, left: tuple[Point, ...], guess: Guess) -> float:
-        """About how long the whole run still takes: what is reserved, and the points with their repeats (s)."""
-        least = self.slow * sum(guess.least_s(one, self.steps) for one in left)
-        return self.reserve_s + max(least, min(self.left_s(), 2.0 * least))
+    def _remaining_s(self, turn: int, number: int, guess: Guess) -> float:
+        """About how long the whole run still takes: what is reserved, and the rounds there is time for (s)."""
+        points = self.shape.points
+        rest = sum(guess.least_s(one, self.steps) for one in points[number:])
+        rounds = sum(guess.least_s(one, self.steps) for one in points) * (ROUNDS - turn - 1)
+        needed = self.slow * (rest + rounds)
+        return self.reserve_s + min(needed, max(self.left_s(), self.slow * rest))
 
     def too_late(self, point: Point, guess: Guess) -> bool:
         """A model that only checks gets the time that is left; the one that counts gets twice the limit."""
@@ -164,7 +171,7 @@ class ShapeRun:
             return
         try:
             sizes = self._depths()
-            done: dict[tuple[int, Point], Timing | OutOfMemory | None] = {}
+            visits: Visits = {}
             weights, growths = list[float](), list[float]()
             for number, layers in enumerate(sizes.slices):
                 self.teller.say(
@@ -178,10 +185,9 @@ class ShapeRun:
                 warm(built)
                 weights.append(built.weights_bytes)
                 growths.append(cache_growth(built))
-                last = number + 1 == len(sizes.slices)
-                if last:
+                if number + 1 == len(sizes.slices):
                     self.common = self._memory(weights, growths, sizes)
-                self._points(built, sizes, done, last=last)
+                self._rounds(built, sizes, number, visits)
                 del built
         except OutOfMemory:
             for point in self.shape.points:
@@ -236,47 +242,61 @@ class ShapeRun:
             return []
         return ["extrapolated", f"layers:{sizes.slices[0]},{sizes.slices[1]},{sizes.whole}"]
 
-    def _points(self, built: Built, sizes: Depths, done: dict[Any, Any], *, last: bool) -> None:
-        guess = self._guess(built.layers)
-        full: list[Point] = []
-        for number, point in enumerate(self.shape.points):
-            after = self.shape.points[number + 1 :]
-            self.teller.say(
-                point.kind,
-                number,
-                len(self.shape.points),
-                left_s=self._remaining_s((point, *after), guess),
-                values={"model": self.shape.model, "tokens": point.tokens, "batch": point.batch},
-            )
-            steady = self.watch.between()
-            found = self._one(built, point, self.budget_s(point, after, guess), guess, full)
-            if isinstance(found, OutOfMemory):
-                full.append(point)
-            done[(built.layers, point)] = found
-            if last:
-                self.take(self._result(point, sizes, done, steady=steady and self.watch.between()))
+    def _rounds(self, built: Built, sizes: Depths, number: int, visits: Visits) -> None:
+        """Visits every point of a slice once a round, as often as there is time."""
+        guess, points = self._guess(built.layers), self.shape.points
+        last = number + 1 == len(sizes.slices)
+        share = built.layers / sum(sizes.slices[number:])
+        end_s = self.teller.elapsed_s + share * max(self.left_s() - KEEP_S, 0.0)
+        least = [guess.least_s(point, self.steps) for point in points]
+        canary_s = self.watch.sing()
+        for turn in range(ROUNDS):
+            begin_s = self.teller.elapsed_s
+            budget_s = max(end_s - begin_s, 0.0) / (ROUNDS - turn)
+            for at, point in enumerate(points):
+                self.teller.say(
+                    point.kind,
+                    turn * len(points) + at,
+                    ROUNDS * len(points),
+                    left_s=self._remaining_s(turn, at, guess),
+                    values={
+                        "model": self.shape.model,
+                        "tokens": point.tokens,
+                        "batch": point.batch,
+                    },
+                )
+                mine = visits.setdefault((built.layers, point), [])
+                found = self._visit(built, point, budget_s * least[at] / sum(least), guess, mine)
+                before_s, canary_s = canary_s, self.watch.sing()
+                if found is not None:
+                    mine.append(Visit(found, max(before_s, canary_s)))
+                if last:
+                    self.take(self._result(point, sizes, visits))
+            took_s = self.teller.elapsed_s - begin_s
+            if self.teller.elapsed_s + min(took_s, max(budget_s, self.slow * sum(least))) > end_s:
+                break
+        if last:
+            for point in points:
+                self.take(self._result(point, sizes, visits))
 
-    def _one(
-        self, built: Built, point: Point, budget_s: float, guess: Guess, full: list[Point]
-    ) -> Timing | OutOfMemory | None:
-        """The point's times; None where there is no time for it."""
-        if any(
-            one.kind == point.kind and one.tokens <= point.tokens and one.batch <= point.batch
-            for one in full
-        ):
-            return OutOfMemory("a smaller one had no room")
-        if self.too_late(point, guess):
+    def _visit(
+        self, built: Built, point: Point, budget_s: float, guess: Guess, before: list[Visit]
+    ) -> Timing | None:
+        """The point's times; None where there is no room or no time for it."""
+        if self._has_no_room(point):
+            return None
+        if not before and self.too_late(point, guess):
             return None
         begin = time.monotonic()
         try:
             if point.kind == "prefill":
-                once = self.slow * guess.prefill_s(point.tokens, point.batch)
+                quick = bool(before) and before[-1].timing.seconds[-1] < WARM_S
                 found = prefill(
                     built,
                     point.tokens,
                     point.batch,
                     budget_s=budget_s,
-                    least=3 if 3.0 * once <= budget_s else 2 if 2.0 * once <= budget_s else 1,
+                    warm_up=int(quick) if before else WARM_UP,
                     base_bytes=self.base_bytes,
                 )
                 expected = guess.prefill_s(point.tokens, point.batch)
@@ -286,14 +306,14 @@ class ShapeRun:
                     point.tokens,
                     point.batch,
                     steps=self.steps,
-                    budget_s=max(
-                        budget_s - self.slow * guess.prefill_s(point.tokens, point.batch), 0.0
-                    ),
+                    budget_s=budget_s,
+                    warm_up=1 if before else WARM_UP,
                     base_bytes=self.base_bytes,
                 )
                 expected = guess.step_s()
-        except OutOfMemory as error:
-            return error
+        except OutOfMemory:
+            self.full.append(point)
+            return None
         took = sorted(found.seconds)[len(found.seconds) // 2]
         if (
             time.monotonic() - begin > 0.2
@@ -301,26 +321,36 @@ class ShapeRun:
             self.slow = max(0.5 * self.slow + 0.5 * took / expected, 0.1)
         return found
 
-    def _result(self, point: Point, sizes: Depths, done: dict[Any, Any], *, steady: bool) -> Row:
-        parts = [done.get((layers, point)) for layers in sizes.slices]
+    def _has_no_room(self, point: Point) -> bool:
+        """It, or a smaller one of its kind, was tried and ran out of memory."""
+        return any(
+            one.kind == point.kind and one.tokens <= point.tokens and one.batch <= point.batch
+            for one in self.full
+        )
+
+    def _result(self, point: Point, sizes: Depths, visits: Visits) -> Row:
+        """The point's row, from what was seen of it until now."""
         notes = self._notes(sizes)
-        if any(isinstance(one, OutOfMemory) for one in parts):
-            return self.row(point, {}, "out_of_memory", notes=notes)
-        times = [one for one in parts if isinstance(one, Timing)]
-        if len(times) < len(parts):
-            return self.row(point, {}, "not_run", notes=[*notes, "out_of_time"])
-        repeats = [list(one.seconds) for one in times]
+        parts: list[Counted] = []
+        for layers in sizes.slices:
+            mine = visits.get((layers, point))
+            if not mine:
+                if self._has_no_room(point):
+                    return self.row(point, {}, "out_of_memory", notes=notes)
+                return self.row(point, {}, "not_run", notes=[*notes, "out_of_time"])
+            parts.append(counted(mine, self.watch.is_steady))
         quantity: RecordQuantity = "prefill_s" if point.kind == "prefill" else "tpot_s"
+        repeats = [one.seconds for one in parts]
         measured = {quantity: whole(repeats, sizes.slices, sizes.whole)}
-        peaks = [one.peak_bytes for one in times if one.peak_bytes is not None]
-        if len(peaks) == len(times):
+        peaks = [one.peak_bytes for one in parts if one.peak_bytes is not None]
+        if len(peaks) == len(parts):
             measured["peak_bytes"] = whole([[one] for one in peaks], sizes.slices, sizes.whole)
-        measured, self.common = measured | self.common, {}
-        varies = any(is_noisy(one) for one in repeats)
-        if varies:
-            notes.append("varies")
-        if not steady:
-            notes.append("drift")
+        self.carrier = self.carrier or point
+        if point == self.carrier:
+            measured |= self.common
+        varies = any(one.varies for one in parts)
+        steady = all(one.steady for one in parts)
+        notes += ["varies"] * varies + ["drift"] * (not steady)
         return self.row(point, measured, noisy=varies or not steady, notes=notes)
 
 

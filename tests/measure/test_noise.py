@@ -66,8 +66,7 @@ def watched(
 
 def test_an_idle_machine_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = watched(monkeypatch, busy=[0.0, 0.1, 0.2], canary=[1.0, 1.05, 0.95])
-    assert watch.between()
-    assert watch.between()
+    assert all(watch.is_steady(watch.sing()) for _ in range(2))
     found = watch.conditions()
     assert not found.noisy
     assert found.reasons == []
@@ -78,8 +77,7 @@ def test_a_loaded_and_drifting_machine_is_noisy_and_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = watched(monkeypatch, busy=[0.0, 1.0, 2.0], canary=[1.0, 1.4, 1.0])
-    assert not watch.between()
-    assert watch.between()
+    assert [watch.is_steady(watch.sing()) for _ in range(2)] == [False, True]
     found = watch.conditions()
     assert found.noisy
     assert {one["code"] for one in found.reasons} == {"others_before", "others_during", "drift"}
@@ -89,9 +87,10 @@ def test_a_loaded_and_drifting_machine_is_noisy_and_says_why(
 
 
 def test_a_machine_that_becomes_quiet_is_noisy_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 0.5, 0.5, 0.52, 0.7])
-    assert [watch.between() for _ in range(4)] == [False, True, True, False]
-    assert [one["code"] for one in watch.conditions().reasons] == ["drift"]
+    watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 0.9, 0.5, 0.52, 0.7])
+    sung = [watch.sing() for _ in range(4)]
+    assert [watch.is_steady(one) for one in sung] == [False, True, True, False]
+    assert watch.conditions().reasons == [{"code": "drift", "drift_fraction": 1.0, "times": 3}]
 
 
 def test_a_gpu_held_down_or_shared_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +104,7 @@ def test_a_gpu_held_down_or_shared_is_noisy(monkeypatch: pytest.MonkeyPatch) -> 
         ),
     ]
     watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 1.0], states=states)
-    watch.between()
+    watch.sing()
     found = watch.conditions()
     assert [one.get("why", one["code"]) for one in found.reasons] == [
         "hardware_thermal",
@@ -127,4 +126,4 @@ def test_a_gpu_lost_between_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(noise, "gpu_state", lost)
     with pytest.raises(PlannerError):
-        watch.between()
+        watch.sing()

@@ -24,7 +24,7 @@ from planner.errors import PlannerError, Unsupported
 from planner.measure import bench_model, plan, run, shape_run
 from planner.measure.comparison import compare_record
 from planner.measure.micro import Bench
-from planner.measure.plan import Point
+from planner.measure.plan import ROUNDS, Point
 from planner.measure.probe import as_torch_has_it, probe
 from planner.measure.record import Record, parse_record
 from planner.measure.run import Options, Run
@@ -100,7 +100,38 @@ def test_a_measurement_of_the_processor() -> None:
         "probe", "bandwidth", "matmul", "launch", "transfer", "load", "prefill", "decode", "fit", "done",
     ]  # fmt: skip
     assert all(b["elapsed_s"] >= a["elapsed_s"] for a, b in pairwise(steps))
-    assert [len(one.rows) for one in kept] == [0, 1, 2, 3, 3]
+    grown = [len(one.rows) for one in kept]
+    assert (grown, max(grown)) == (sorted(grown), 3)
+    assert set(grown) == {0, 1, 2, 3}
+
+
+def test_points_are_visited_in_rounds_and_their_repeats_kept_together() -> None:
+    record, steps, kept = measured(limit_s=600.0)
+    visited = [
+        (step["phase"], step["values"]["tokens"])
+        for step in steps
+        if step["phase"] in ("prefill", "decode")
+    ]
+    assert visited == [(point.kind, point.tokens) for point in POINTS] * ROUNDS
+    first = next(one.rows[0] for one in kept if one.rows)
+    for quantity in ("prefill_s", "weights_bytes", "cache_bytes_per_token"):
+        assert quantity in first.measured
+        assert quantity in record.rows[0].measured
+    before, after = first.measured["prefill_s"], record.rows[0].measured["prefill_s"]
+    assert after.repeats > before.repeats
+    assert [
+        sum("weights_bytes" in row.measured for row in one.rows) for one in kept if one.rows
+    ] == [1] * (len(kept) - sum(not one.rows for one in kept))
+
+
+def test_with_little_time_each_point_is_visited_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape_run.ShapeRun, "_deepest", lambda _: None)
+    monkeypatch.setattr(shape_run.ShapeRun, "too_late", lambda *_: False)
+    record, steps, _ = measured(limit_s=0.0)
+    assert [row.outcome for row in record.rows] == ["measured"] * 3
+    assert sum(step["phase"] in ("prefill", "decode") for step in steps) == 3
+    assert record.rows[0].measured["prefill_s"].repeats == 1
+    assert record.rows[0].noisy  # nothing can be said of a single one
 
 
 def test_memory_is_what_the_planner_counts() -> None:

@@ -63,8 +63,8 @@ def main(output: str, mark: str) -> None:
     from planner.measure import plan, run
 
     torch.set_num_threads(1)
-    point = plan.Point("decode", 16, 1)
-    run.points = lambda **_: (point,) * 300  # type: ignore[assignment]
+    many = tuple(plan.Point("decode", tokens, 1) for tokens in range(16, 316))
+    run.points = lambda **_: many  # type: ignore[assignment]
     rows = run.Run._take
 
     def take(self: run.Run, row: Any) -> None:

@@ -1,0 +1,62 @@
+"""What came of a point's visits: it is looked at once a round, so that its repeats are spread over the whole run.
+
+A machine that is shared changes within seconds. Repeats made one after another all see one of its states, and agree
+with each other better than with those of a minute later.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from planner.measure.bench_model import Timing
+from planner.measure.noise import is_noisy
+
+LEAST_STEADY = 2  # visits at a quiet moment, for the others to be left aside
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One look at a point.
+
+    Attributes:
+        timing: its repeats; canary_s: the slower of the canaries before and after it (s).
+    """
+
+    timing: Timing
+    canary_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Those of a point's visits that count.
+
+    Attributes:
+        seconds: their repeats together (s); peak_bytes: most memory of any visit, None where unknown.
+        steady: they were made at quiet moments; varies: they differ among each other by too much.
+    """
+
+    seconds: tuple[float, ...]
+    peak_bytes: float | None
+    steady: bool
+    varies: bool
+
+
+def counted(visits: Sequence[Visit], is_steady: Callable[[float], bool]) -> Counted:
+    """The visits at quiet moments where there are enough of them, else all; `visits` has at least one.
+
+    What is chosen by is the canary, never the times themselves.
+    """
+    quiet = [one for one in visits if is_steady(one.canary_s)]
+    steady = len(quiet) >= min(LEAST_STEADY, len(visits))
+    chosen = quiet if steady else visits
+    repeats = [one.timing.seconds for one in chosen]
+    compared = [statistics.median(one) for one in repeats] if len(repeats) > 1 else [*repeats[0]]
+    peaks = [one.timing.peak_bytes for one in visits if one.timing.peak_bytes is not None]
+    return Counted(
+        seconds=tuple(second for one in repeats for second in one),
+        peak_bytes=max(peaks) if len(peaks) == len(visits) else None,
+        steady=steady,
+        varies=is_noisy(compared),
+    )

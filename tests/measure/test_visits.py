@@ -1,0 +1,78 @@
+"""Which of a point's visits count, and that their spread is the machine's and not a moment's."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+import pytest
+
+from planner.measure.bench_model import Timing
+from planner.measure.clock import spread
+from planner.measure.micro import Sample, gathered
+from planner.measure.visits import Visit, counted
+
+
+def quiet(canary_s: float) -> bool:
+    return canary_s <= 1.15
+
+
+def visit(*seconds: float, canary_s: float = 1.0, peak_bytes: float | None = 5.0) -> Visit:
+    return Visit(Timing(seconds, peak_bytes), canary_s)
+
+
+def test_visits_at_disturbed_moments_are_left_aside_where_others_are_left() -> None:
+    found = counted(
+        [visit(1.0, 1.1), visit(2.0, 2.2, canary_s=1.5, peak_bytes=9.0), visit(1.05)], quiet
+    )
+    assert found.seconds == (1.0, 1.1, 1.05)
+    assert (found.steady, found.varies, found.peak_bytes) == (True, False, 9.0)
+
+
+def test_without_enough_quiet_ones_all_count_and_it_is_said() -> None:
+    found = counted([visit(1.0), visit(2.0, canary_s=1.5), visit(1.9, canary_s=1.4)], quiet)
+    assert found.seconds == (1.0, 2.0, 1.9)
+    assert (found.steady, found.varies) == (False, True)
+
+
+def test_one_visit_is_judged_by_its_repeats() -> None:
+    assert not counted([visit(1.0, 1.01, 0.99)], quiet).varies
+    assert counted([visit(1.0, 1.4, 0.9)], quiet).varies
+    assert counted([visit(1.0)], quiet).varies
+    assert counted([visit(1.0, canary_s=2.0)], quiet).steady is False
+
+
+def test_a_peak_that_one_visit_does_not_know_is_not_known() -> None:
+    assert counted([visit(1.0), visit(1.0, peak_bytes=None)], quiet).peak_bytes is None
+
+
+def test_two_runs_in_rounds_agree_within_their_spread_where_runs_of_repeats_do_not() -> None:
+    """A machine whose speed moves by a tenth from minute to minute, and little within a second."""
+    random = np.random.default_rng(7)
+
+    def run(*, rounds: bool) -> list[float]:
+        states = np.repeat(random.normal(1.0, 0.05, 6 if rounds else 1), 3 if rounds else 18)
+        return [float(one) for one in states * random.normal(1.0, 0.003, 18)]
+
+    def agree(*, rounds: bool) -> float:
+        pairs = [(spread(run(rounds=rounds)), spread(run(rounds=rounds))) for _ in range(400)]
+        return statistics.mean(a.low <= b.high and b.low <= a.high for a, b in pairs)
+
+    assert agree(rounds=False) < 0.3
+    assert agree(rounds=True) > 0.95
+
+
+def test_a_figure_s_rounds_are_put_together() -> None:
+    samples = [
+        Sample("matmul", "FLOP/s", (1.0, 3.0), "fp32", 64),
+        Sample("launch", "s", (0.5,)),
+        Sample("matmul", "FLOP/s", (2.0,), "fp32", 64, 9.0),
+        Sample("matmul", "FLOP/s", (8.0,), "fp32", 128),
+    ]
+    found = gathered(samples)
+    assert [(one.name, one.size, one.value.median, one.value.repeats) for one in found] == [
+        ("matmul", 64, 2.0, 3),
+        ("launch", None, 0.5, 1),
+        ("matmul", 128, 8.0, 1),
+    ]
+    assert found[0].value.low == pytest.approx(1.2)
