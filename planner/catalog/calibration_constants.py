@@ -31,12 +31,14 @@ class AcceleratorClass:
     """An accelerator class: how its members are found, and what it is worth.
 
     `as_fitted`: a card of it that no fit covers takes what the fit found on others, in parts of its own rates.
+    `is_host`: what computes is the host itself, which can't prepare the next kernel while it runs one.
     """
 
     name: str
     basis: Basis
     host: str
     as_fitted: bool
+    is_host: bool
 
 
 @lru_cache(maxsize=64)
@@ -103,7 +105,11 @@ def accelerator_class(accelerator: Accelerator) -> AcceleratorClass:
         chosen = next(name for name, rule in classes.items() if _matches(rule, accelerator))
     rule = classes[chosen]
     return AcceleratorClass(
-        chosen, Basis[rule["basis"].upper()], rule["host"], bool(rule.get("as_fitted", False))
+        chosen,
+        Basis[rule["basis"].upper()],
+        rule["host"],
+        as_fitted=bool(rule.get("as_fitted", False)),
+        is_host=bool(rule.get("is_host", False)),
     )
 
 

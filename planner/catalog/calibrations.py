@@ -86,7 +86,8 @@ class Calibration:
             read first because requests of one length start together.
         host_layer_s: eager execution: host time per layer (0 where graphs hide it); host_dequantise multiplies it
             when weights are unpacked first; host_expert_layer_s comes on top of it in layers with experts, and
-            host_expert_s for each of their experts where a version loops over them.
+            host_expert_s for each of their experts where a version loops over them. host_overlap_fraction: part of the
+            device's time during which the host prepares what comes next.
         cache_traffic: bytes moved for each byte of cache read; cache_repeats: more of them for each query head that
             shares a key-value head, where keys and values are repeated before they are read.
         dequantise_flops: fp32 operations' worth of time to unpack an element.
@@ -133,6 +134,7 @@ class Calibration:
     prefill_steps: Quantity
     prefill_interference: Quantity
     prefill_wave: Quantity
+    host_overlap_fraction: Quantity
     host_layer_s: Quantity
     host_dequantise: Quantity
     host_expert_layer_s: Quantity
@@ -311,6 +313,7 @@ def build_calibration(
         pipeline_latency_s=table["pipeline_latency_s"].value,
         pipeline_fraction=table["pipeline_fraction"].value,
         host_layer_s=host,
+        host_overlap_fraction=0.0 if found.group.is_host else 1.0,
         **{key: found.value(key) for key in (*DIRECT, *PREFILL)},
         **{key: found.optional_by_kind(key, NEUTRAL.get(key, 0.0)) for key in EAGER},
     )

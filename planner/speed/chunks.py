@@ -17,7 +17,7 @@ FITTED_BUDGET_TOKENS = 2048.0
 """The smallest token budget of a step that an engine has by default, so that every fit saw at least this."""
 
 
-COMPONENTS = tuple(field.name for field in fields(StepTime) if field.name != "overlapped")
+COMPONENTS = tuple(field.name for field in fields(StepTime) if field.name != "overlap_fraction")
 
 
 def steps_of(tokens: Quantity, chunk_tokens: Quantity) -> Quantity:

@@ -20,6 +20,7 @@ from planner.speed.step import (
     product_rate,
     product_seconds,
     reading_seconds,
+    with_eager_host,
 )
 from planner.speed.work import Hardware, Work
 
@@ -123,4 +124,4 @@ def prefill(
     if not eager:
         return parts
     host = host_seconds(work, calibration, maximum(tokens, 2.0), layers)
-    return replace(parts, host_s=maximum(host - parts.device_s, 0.0), overlapped=True)
+    return with_eager_host(parts, calibration, host)

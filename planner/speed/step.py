@@ -38,7 +38,7 @@ class StepTime:
         host_weights_s: the host's own share: weights and caches that its processor reads from host memory, or its
             arithmetic where that takes longer.
         transfer_s: hidden states that go between host and GPU, and weights in host memory that are lent to the GPU.
-        overlapped: host and device run side by side (eager execution), so that any `host_s` means the host decides.
+        overlap_fraction: 1 where any `host_s` means that the host decides, which runs beside the device; else 0.
     """
 
     host_s: Quantity
@@ -54,7 +54,7 @@ class StepTime:
     pipeline_s: Quantity
     host_weights_s: Quantity = 0.0
     transfer_s: Quantity = 0.0
-    overlapped: bool = False
+    overlap_fraction: Quantity = 0.0
 
     @property
     def total_s(self) -> Quantity:
@@ -93,7 +93,7 @@ class StepTime:
         numbers = {
             field.name: getattr(self, field.name) * factor
             for field in fields(self)
-            if field.name != "overlapped"
+            if field.name != "overlap_fraction"
         }
         return replace(self, **numbers)
 
@@ -122,8 +122,7 @@ class StepTime:
         bandwidth = self.cache_s + self.linear_s * reads
         compute = self.attention_s + self.dequantisation_s + self.linear_s * (1.0 - reads)
         host = self.host_s + self.layers_s + self.sequences_s
-        if self.overlapped:
-            host = as_factor(self.host_s > 0.0) * self.total_s
+        host = host + self.overlap_fraction * (as_factor(self.host_s > 0.0) * self.total_s - host)
         communication = self.communication_s + self.pipeline_s
         names = ("bandwidth", "compute", "host", "communication", "host_memory", "transfer")
         offloaded = (self.host_weights_s, self.transfer_s)
@@ -236,7 +235,8 @@ def decode_step(
         transfer_s=link,
     )
     if calibration.kind == "static":
-        return _with_eager_host(step, work, calibration, tokens)
+        host = host_seconds(work, calibration, tokens, work.layers)
+        return with_eager_host(step, calibration, host)
     if parallelism.pp > 1 and calibration.kind == "continuous":
         # One sequence keeps one stage busy at a time, which no imbalance can slow down.
         filled = (batch / parallelism.dp - 1.0) / (parallelism.pp - 1)
@@ -245,12 +245,14 @@ def decode_step(
     return step
 
 
-def _with_eager_host(
-    step: StepTime, work: Work, calibration: Calibration, tokens: Quantity
-) -> StepTime:
-    """The step with the time by which issuing kernels takes longer than running them."""
-    host = host_seconds(work, calibration, tokens, work.layers)
-    return replace(step, host_s=maximum(host - step.device_s, 0.0), overlapped=True)
+def with_eager_host(parts: StepTime, calibration: Calibration, host_s: Quantity) -> StepTime:
+    """A pass with the time by which issuing kernels takes longer than running them.
+
+    A GPU runs kernels while the host issues the next; a processor issues them between running them.
+    """
+    overlap = calibration.host_overlap_fraction
+    beyond = maximum(host_s - overlap * parts.device_s, 0.0)
+    return replace(parts, host_s=beyond, overlap_fraction=overlap)
 
 
 def host_seconds(work: Work, calibration: Calibration, tokens: Quantity, layers: int) -> Quantity:

@@ -22,7 +22,7 @@ DEVICE: dict[str, Any] = {
 }
 
 
-CONSTANT = {"value": 0.4, "deviation": 0.1, "identified_fraction": 0.9, "at_bound": False}
+CONSTANT = {"value": 0.3, "deviation": 0.1, "identified_fraction": 0.9, "at_bound": False}
 
 
 def calibration(**changes: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def calibration(**changes: Any) -> dict[str, Any]:
         "engine_version": "5.24",
         "kinds": ["16bit"],
         "experts": False,
-        "constants": {"transformers": {"cpu.weights.16bit": CONSTANT}},
+        "constants": {"transformers": {"cpu.weights": CONSTANT}},
         "tpot": error,
         "ttft": None,
     } | changes

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from planner.catalog.calibrations import calibration_for
+from planner.catalog.devices import device_from
 from planner.speed.bounds import tpot_bound, ttft_bound
 from planner.speed.prefill import prefill
 from planner.speed.serving_point import serving_point
@@ -62,6 +65,38 @@ def test_host_and_device_overlap():
     assert alone.host_s == 0.0
     assert alone.total_s == pytest.approx(waiting.device_s)
     assert alone.bound_by() == "bandwidth"
+
+
+def test_a_processor_issues_kernels_between_running_them():
+    hardware, constants = setting("t4", "transformers", "fp16")
+    work = work_of(QWEN25_3B, dtype="fp16")
+    alone = replace(constants, host_overlap_fraction=0.0)
+    for beside, between in (
+        (decode_step(work, hardware, c, 1.0, 256.0) for c in (constants, alone)),
+        (prefill(work, hardware, c, 256.0) for c in (constants, alone)),
+    ):
+        host_s = 36 * constants.host_layer_s
+        assert between.total_s == pytest.approx(between.device_s + host_s)
+        assert beside.total_s == pytest.approx(max(beside.device_s, host_s))
+        assert beside.device_s == pytest.approx(between.device_s)
+    # It decides where it takes longest, and not whenever it takes any time.
+    quick = replace(alone, host_layer_s=1e-5)
+    assert decode_step(work, hardware, alone, 1.0, 256.0).bound_by() == "host"
+    assert decode_step(work, hardware, quick, 1.0, 256.0).bound_by() == "bandwidth"
+
+
+def test_only_a_processor_is_its_own_host():
+    values = {
+        "name": "A processor",
+        "kind": "cpu",
+        "memory_usable_bytes": 16e9,
+        "measured_on": "2026-11-30",
+    }
+    rates = {"bandwidth_bytes_per_s": 40e9, "peaks": {"fp32": 2e11, "bf16": 1e12}}
+    for kind, expected in (("cpu", 0.0), ("cuda", 1.0)):
+        device = device_from(json.dumps(values | rates | {"kind": kind}))
+        found = calibration_for("transformers", device, "bf16")
+        assert found.host_overlap_fraction == expected
 
 
 @pytest.mark.parametrize(

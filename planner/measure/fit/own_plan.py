@@ -136,8 +136,7 @@ def _weights_name(place: Constants) -> str:
         if level.prefix + own in level.figures:
             return own
         if level.prefix and f"{level.prefix}weights" in level.figures:
-            # A class's figure for all kinds counts in proportion to the kind's; one for the kind itself would too.
-            return "weights" if not level.per_kind else own
+            return "weights"
     return own
 
 
