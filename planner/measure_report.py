@@ -115,14 +115,12 @@ def step_text(step: dict[str, Any], language: str) -> str | None:
     """A step of a measurement for a person; None where there is nothing to say."""
     values, phase = step["values"], step["phase"]
     left = step["left_s"]
-    if phase in ("prefill", "decode"):
+    if phase == "visits":
         return text(
-            f"measure.cli.step.{phase}",
+            f"measure.cli.step.{values['kind']}",
             language,
             left=0.0 if left is None else float(left),
-            model=values["model"],
-            tokens=values["tokens"],
-            batch=values["batch"],
+            **{key: values[key] for key in ("model", "tokens", "batch", "turn", "turns")},
         )
     if phase == "load":
         return text("measure.cli.step.load", language, model=values["model"])

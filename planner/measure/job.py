@@ -29,8 +29,7 @@ from planner.measure.store import Store
 State = Literal["running", "cancelling", "done", "cancelled", "failed"]
 ENDED = frozenset({"done", "cancelled", "failed"})
 PHASES = (
-    "probe", "bandwidth", "matmul", "launch", "transfer", "load", "prefill", "decode", "warmup", "requests", "fit",
-    "done", "cancelled", "failed",
+    "probe", "rates", "load", "visits", "warmup", "requests", "fit", "done", "cancelled", "failed",
 )  # fmt: skip
 GRACE_S = 20.0  # to write what there is and leave; a row in progress may be long
 LONGEST_LINE = 20_000
@@ -241,7 +240,7 @@ class Job:
         if progress is None:
             return
         with self._lock:
-            # A phase that is told again, as decode after another prefill, is the latest again.
+            # A phase that is told again, as building after visits, is the latest again.
             self._phases.pop(progress.phase, None)
             self._phases[progress.phase] = progress
 

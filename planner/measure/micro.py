@@ -246,13 +246,12 @@ def transfer(bench: Bench) -> Iterator[Sample]:
     )
 
 
-Phase = Literal["bandwidth", "matmul", "launch", "transfer"]
-PHASES: dict[Phase, Callable[[Bench], Iterator[Sample]]] = {
-    "bandwidth": bandwidths,
-    "matmul": matmuls,
-    "launch": launch,
-    "transfer": transfer,
-}
+BENCHMARKS: tuple[Callable[[Bench], Iterator[Sample]], ...] = (
+    bandwidths,
+    matmuls,
+    launch,
+    transfer,
+)
 
 
 def best_rates(figures: list[Figure]) -> dict[str, float]:

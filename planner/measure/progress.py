@@ -38,8 +38,8 @@ class Teller:
         """One step.
 
         Args:
-            phase: "probe", "bandwidth", "matmul", "launch", "transfer", "load", "prefill", "decode", "warmup",
-                "requests", "fit", "done", "cancelled" or "failed"; done, total: steps of it.
+            phase: "probe", "rates", "load", "visits", "warmup", "requests", "fit", "done", "cancelled" or "failed";
+                done, total: steps of it.
             left_s: of the whole run, as far as is known (s).
             note: code of something to know; values: what was found.
         """

@@ -5,7 +5,6 @@ After every figure and every row the record is written, so that however it ends,
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from planner.measure.device import (
     software,
 )
 from planner.measure.lock import machine_lock
-from planner.measure.micro import PHASES, Bench, Sample, best_bandwidth, best_rates, gathered
+from planner.measure.micro import BENCHMARKS, Bench, Sample, best_bandwidth, best_rates, gathered
 from planner.measure.noise import Watch
 from planner.measure.own_fit import calibrated
 from planner.measure.plan import (
@@ -215,29 +214,17 @@ class Run:
 
     def _micro(self, bench: Bench) -> None:
         samples: list[Sample] = []
-        for turn in range(FIGURE_ROUNDS):
-            for phase, found in PHASES.items():
-                self.teller.say(
-                    phase,
-                    turn,
-                    FIGURE_ROUNDS,
-                    left_s=self.options.time_limit_s - self.teller.elapsed_s,
-                )
-                for sample in found(bench):
-                    samples.append(sample)
-                    self.teller.say(
-                        phase,
-                        turn + 1,
-                        FIGURE_ROUNDS,
-                        left_s=self.options.time_limit_s - self.teller.elapsed_s,
-                        values={
-                            "name": sample.name,
-                            "dtype": sample.dtype,
-                            "rate": statistics.median(sample.values),
-                        },
-                    )
-            self.figures = gathered(samples)
-            self._keep()
+        kinds = FIGURE_ROUNDS * BENCHMARKS
+        for number, found in enumerate(kinds):
+            self.teller.say(
+                "rates",
+                number,
+                len(kinds),
+                left_s=self.options.time_limit_s - self.teller.elapsed_s,
+            )
+            samples += found(bench)
+        self.figures = gathered(samples)
+        self._keep()
 
     def _models(self, timer: Timer, target: Target) -> None:
         from transformers import __version__ as version

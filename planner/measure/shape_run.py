@@ -255,14 +255,17 @@ class ShapeRun:
             budget_s = max(end_s - begin_s, 0.0) / (ROUNDS - turn)
             for at, point in enumerate(points):
                 self.teller.say(
-                    point.kind,
+                    "visits",
                     turn * len(points) + at,
                     ROUNDS * len(points),
                     left_s=self._remaining_s(turn, at, guess),
                     values={
                         "model": self.shape.model,
+                        "kind": point.kind,
                         "tokens": point.tokens,
                         "batch": point.batch,
+                        "turn": turn + 1,
+                        "turns": ROUNDS,
                     },
                 )
                 mine = visits.setdefault((built.layers, point), [])

@@ -54,10 +54,10 @@ def main() -> int:
     if behaviour == "refuses":
         print("Measuring needs torch.", file=sys.stderr)
         return 1
-    tell("prefill", 1, 3)
+    tell("rates", 1, 3)
     write(path, 1, [])
     if behaviour == "done":
-        tell("prefill", 3, 3, values={"ttft_s": 0.5})
+        tell("rates", 3, 3, values={"ttft_s": 0.5})
         write(path, 3, [])
         tell("done", 1, 1)
         return 0
@@ -75,7 +75,7 @@ def main() -> int:
         signal.signal(signal.SIGTERM, stop)
     if behaviour == "gated":
         folder = Path(os.environ["FAKE_RUN_FOLDER"])
-        tell("decode", 1, 3, elapsed_s=40.0, left_s=20.0)
+        tell("visits", 1, 3, elapsed_s=40.0, left_s=20.0)
         while not (folder / "go").exists():
             time.sleep(0.02)
         (folder / "found.json").replace(path)
@@ -93,7 +93,7 @@ def main() -> int:
         print("y" * 1_000_000, flush=True)
         tell("done", 1, 1)
         return 0
-    tell("decode", 1, 9)
+    tell("visits", 1, 9)
     time.sleep(600)
     return 0
 

@@ -54,7 +54,7 @@ def until(job: Job, holds: Callable[[JobView], bool]) -> JobView:
 
 
 def decoding(view: JobView) -> bool:
-    return view.latest is not None and view.latest.phase == "decode"
+    return view.latest is not None and view.latest.phase == "visits"
 
 
 def alive(port: int) -> bool:
@@ -70,7 +70,7 @@ def test_a_run_to_the_end(jobs: Jobs) -> None:
     assert jobs.view() is None
     view = start(jobs, "done").wait(LONG_S)
     assert (view.state, view.exit_code, view.kept_refusal) == ("done", 0, None)
-    assert [one.phase for one in view.phases] == ["probe", "prefill", "done"]
+    assert [one.phase for one in view.phases] == ["probe", "rates", "done"]
     assert (view.phases[1].done, view.phases[1].total) == (3, 3)
     assert dict(view.phases[1].values) == {"ttft_s": 0.5}
     assert (view.owner, view.about) == ("me", {"device": "cpu"})
@@ -217,7 +217,7 @@ def test_it_runs_the_command_line_of_this_python() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["", "x", "[1]", "1", '"prefill"', '{"phase": "other"}', '{"phase": 3}', "[" * 50_000, "{" * 9],
+    ["", "x", "[1]", "1", '"visits"', '{"phase": "other"}', '{"phase": 3}', "[" * 50_000, "{" * 9],
 )
 def test_what_is_not_progress_is_passed_over(line: str) -> None:
     assert read_progress(line) is None
@@ -225,7 +225,7 @@ def test_what_is_not_progress_is_passed_over(line: str) -> None:
 
 @given(
     st.fixed_dictionaries(
-        {"phase": st.just("decode")},
+        {"phase": st.just("visits")},
         optional={
             name: st.recursive(
                 st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=300),
@@ -257,7 +257,7 @@ def test_the_command_line_s_own_run_is_ended_and_keeps_what_it_has(
     arguments = ["--device", "cpu", "--quick", "--no-check"]
     job = jobs.start(arguments, owner="me", about={"device": "cpu"})
     deadline = time.monotonic() + 300.0
-    while not any(one.phase == "prefill" and one.done > 0 for one in job.view().phases):
+    while not any(one.phase == "rates" and one.done > 0 for one in job.view().phases):
         assert not job.view().ended, job.view()
         assert time.monotonic() < deadline, job.view()
         time.sleep(0.1)

@@ -97,7 +97,7 @@ def test_a_measurement_of_the_processor() -> None:
     phases = [step["phase"] for step in steps]
     assert phases[0] == "probe"
     assert list(dict.fromkeys(phases)) == [
-        "probe", "bandwidth", "matmul", "launch", "transfer", "load", "prefill", "decode", "fit", "done",
+        "probe", "rates", "load", "visits", "fit", "done",
     ]  # fmt: skip
     assert all(b["elapsed_s"] >= a["elapsed_s"] for a, b in pairwise(steps))
     grown = [len(one.rows) for one in kept]
@@ -108,9 +108,9 @@ def test_a_measurement_of_the_processor() -> None:
 def test_points_are_visited_in_rounds_and_their_repeats_kept_together() -> None:
     record, steps, kept = measured(limit_s=600.0)
     visited = [
-        (step["phase"], step["values"]["tokens"])
+        (step["values"]["kind"], step["values"]["tokens"])
         for step in steps
-        if step["phase"] in ("prefill", "decode")
+        if step["phase"] == "visits"
     ]
     assert visited == [(point.kind, point.tokens) for point in POINTS] * ROUNDS
     first = next(one.rows[0] for one in kept if one.rows)
@@ -129,7 +129,7 @@ def test_with_little_time_each_point_is_visited_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(shape_run.ShapeRun, "too_late", lambda *_: False)
     record, steps, _ = measured(limit_s=0.0)
     assert [row.outcome for row in record.rows] == ["measured"] * 3
-    assert sum(step["phase"] in ("prefill", "decode") for step in steps) == 3
+    assert sum(step["phase"] == "visits" for step in steps) == 3
     assert record.rows[0].measured["prefill_s"].repeats == 1
     assert record.rows[0].noisy  # nothing can be said of a single one
 

@@ -44,7 +44,7 @@ def test_measure_close_the_tab_come_back_and_use_it(
     try:
         page = context.new_page()
         page.goto(f"{url}/measure")
-        expect(page.locator(".hr-phases")).to_contain_text("Decode", timeout=60_000)
+        expect(page.locator(".hr-phases")).to_contain_text("decode", timeout=60_000)
         (folder / "go").touch()
         # Nothing is clicked: the page finds out by itself.
         expect(page.locator(".st-key-measure-ended")).to_be_visible(timeout=60_000)

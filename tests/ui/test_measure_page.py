@@ -77,7 +77,7 @@ def until(holds: Callable[[JobView], bool]) -> JobView:
 
 
 def decoding(view: JobView) -> bool:
-    return view.latest is not None and view.latest.phase == "decode"
+    return view.latest is not None and view.latest.phase == "visits"
 
 
 # --- Before ----------------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_from_the_button_to_calibrated_figures(
     until(decoding)
     app.run()
     said = saying(app)
-    assert text("measure.phase.decode", language) in said
+    assert text("measure.phase.visits", language) in said
     assert "1 / 3" in said
     assert not has(app, "measure-start")
     (tmp_path / "go").touch()
@@ -311,7 +311,7 @@ def test_a_closed_tab_comes_back_to_its_run(behaves: Callable[[str], None], tmp_
     press(opened(), "measure-start")
     until(decoding)
     other = opened("es")  # another session on the same machine
-    assert text("measure.phase.decode", "es") in saying(other)
+    assert text("measure.phase.visits", "es") in saying(other)
     assert not has(other, "measure-start")
     assert has(other, "measure-cancel")
     (tmp_path / "go").touch()
