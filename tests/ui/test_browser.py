@@ -154,6 +154,39 @@ def test_nothing_sticks_out(browser_page: Page, app_url: str, path: str, width: 
     assert right <= width + 1
 
 
+MEETINGS = """chart => {
+  const svg = chart.querySelector('.main-svg').getBoundingClientRect();
+  const words = [...chart.querySelectorAll('.annotation-text, .xtitle')];
+  const boxes = words.map(n => [n.textContent, n.getBoundingClientRect()]);
+  const outside = boxes.filter(([, b]) => b.left < svg.left - 1 || b.right > svg.right + 1 || b.top < svg.top - 1);
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  const later = (a, i) => boxes.slice(i + 1).filter(([, b]) => meet(a, b));
+  const pairs = boxes.flatMap(([t, a], i) => later(a, i).map(([u]) => t + ' × ' + u));
+  return [...outside.map(([t]) => t + ' outside'), ...pairs];
+}"""
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "gpu=t4&model=google/gemma-3-12b-it&weights=nf4",
+        "gpu=t4&model=google/gemma-3-12b-it&weights=nf4&input_tokens=65536",
+        "gpu=l4&model=meta-llama/Llama-3.1-8B-Instruct&engine=vllm&input_tokens=256&concurrency=24",
+    ],
+)
+def test_words_in_charts_never_meet_on_a_telephone(
+    browser_page: Page, app_url: str, query: str, language: str
+) -> None:
+    browser_page.set_viewport_size({"width": 390, "height": 4600})
+    page = visit(browser_page, f"{app_url}/speed?{query}&lang={language}")
+    expect(page.locator(CHART)).to_have_count(6, timeout=30_000)
+    page.wait_for_timeout(1000)
+    assert page.locator(".st-key-box-ttft .annotation-text").count() == 2
+    for chart in page.locator(CHART).all():
+        assert chart.evaluate(MEETINGS) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_charts_and_our_shapes_follow_the_theme(
     browser: Browser, app_url: str, scheme: str

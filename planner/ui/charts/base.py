@@ -22,6 +22,10 @@ from planner.ui.widgets import draw, shown, t, table_html
 
 Array = NDArray[np.float64]
 HEIGHT = 300
+TOP_MARGIN = 30  # pixels, as the next two
+ABOVE = 6  # from a chart to words above it
+LINE = 18  # what one line of such words takes
+AXIS_NAME = "axis"
 CONFIG = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False, "responsive": True}
 TIME_TICKS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0)
 FINE_TIME_TICKS = tuple(
@@ -132,13 +136,13 @@ def layout(
     name = y.pop("title", {}).get("text", "")
     named = {
         "text": name, "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom",
-        "yshift": 6, "showarrow": False, "font": {"size": 12},
+        "yshift": ABOVE, "showarrow": False, "font": {"size": 12}, "name": AXIS_NAME,
     }  # fmt: skip
     return {
         "xaxis": x,
         "yaxis": y,
         "height": height,
-        "margin": {"l": 8, "r": 14, "t": 30, "b": 8},
+        "margin": {"l": 8, "r": 14, "t": TOP_MARGIN, "b": 8},
         "hovermode": "closest",
         "showlegend": False,
         "font": {"size": 13},
@@ -261,7 +265,7 @@ def upright(
 
     Args:
         side: of the mark on which the words stand.
-        row: height of the words within the chart, 0 to 1; None: above it, beside the upright axis's name.
+        row: height of the words within the chart, 0 to 1; None: above it, under the upright axis's name.
     """
     return {
         "shapes": [
@@ -275,19 +279,30 @@ def upright(
                 "xref": "x", "yref": "paper", "x": math.log10(x) if log else x, "y": 1.0 if row is None else row,
                 "xanchor": "right" if side == "left" else "left",
                 "yanchor": "bottom" if row is None else "top",
-                "yshift": 6 if row is None else 0,
-                "text": words, "showarrow": False, "font": {"size": 12, "color": NEUTRAL},
+                "yshift": ABOVE if row is None else 0,
+                "text": words, "align": "right" if side == "left" else "left", "showarrow": False,
+                "font": {"size": 12, "color": NEUTRAL},
                 "xshift": 0 if row is None else -4 if side == "left" else 4,
             }
         ],
     }  # fmt: skip
 
 
+def roomier_side(at: float, x: Array) -> str:
+    """The side of a mark on a logarithmic axis over `x` on which there is more room for its words."""
+    return "left" if at * at > float(x[0]) * float(x[-1]) else "right"
+
+
 def with_marks(arrangement: dict[str, Any], *marks: dict[str, Any]) -> dict[str, Any]:
-    """A layout with marks added."""
+    """A layout with marks added; words above it get a line of their own, under the upright axis's name."""
     for mark in marks:
         for name in ("shapes", "annotations"):
             arrangement.setdefault(name, []).extend(mark.get(name, []))
+        if any(words["yanchor"] == "bottom" for words in mark["annotations"]):
+            for words in arrangement["annotations"]:
+                if words.get("name") == AXIS_NAME:
+                    words["yshift"] = ABOVE + LINE
+            arrangement["margin"]["t"] = TOP_MARGIN + LINE
     return arrangement
 
 

@@ -21,6 +21,7 @@ from planner.ui.charts.base import (
     linear_axis,
     log_axis,
     range_words,
+    roomier_side,
     rows_at,
     upright,
     whole_powers,
@@ -131,7 +132,6 @@ def _mark_limits(
 
 
 def _mark(at: float, words: str, people: Array, *, inside: bool) -> dict[str, Any]:
-    """A mark; its words stand on the side where there is more room, and never where the axis has its name."""
-    right = at * at > people[0] * people[-1]
-    row = 0.98 if inside or not right else None
-    return upright(at, words, log=True, side="left" if right else "right", row=row)
+    """A mark; its words stand on the side where there is more room, inside the chart or above it."""
+    side = roomier_side(at, people)
+    return upright(at, words, log=True, side=side, row=0.98 if inside else None)

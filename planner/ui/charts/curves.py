@@ -22,6 +22,7 @@ from planner.ui.charts.base import (
     linear_axis,
     log_axis,
     range_words,
+    roomier_side,
     rows_at,
     upright,
     whole_powers,
@@ -129,7 +130,8 @@ def _curve_chart(
     arrangement = layout(log_axis(plain("axis.prompt"), x, "count", base=2), y)
     held = float(evaluation.memory.max_context_tokens.mid)
     if x[0] < held < 0.98 * x[-1]:
-        with_marks(arrangement, upright(held, h("chart.memory_ends"), log=True))
+        side = roomier_side(held, x)
+        with_marks(arrangement, upright(held, h("chart.memory_ends"), log=True, side=side))
     about = h(f"speed.{key}_about")
     if key == "ttft" and resolve(evaluation.scenario).machine is not None:
         about += " " + h("speed.ttft_steps", tokens=PASS_TOKENS)

@@ -170,7 +170,7 @@ def roofline_chart(evaluation: Evaluation) -> Chart:
         )
     with_marks(
         arrangement,
-        upright(ridge, h("speed.ridge", intensity=ridge), log=True, side=side, row=0.12),
+        upright(ridge, h("speed.ridge", intensity=ridge), log=True, side="right", row=0.2),
     )
     key = "speed.roof_finding" if len(sides) == 2 else "speed.roof_finding_one"
     return Chart(
