@@ -38,17 +38,20 @@ def row_name(row: Row) -> str:
     return plain("compare.deployment", gpus=row.gpus, card=row.accelerator.name)
 
 
-def side_by_side(rows: Sequence[Row], current: Row, enough: int | None) -> None:
+def side_by_side(
+    rows: Sequence[Row], pinned: Sequence[str], current: Row, enough: int | None
+) -> None:
     """The pinned rows in columns; the second and later ones against the first.
 
     Args:
+        rows: those to show.
+        pinned: ids of all pinned ones.
         current: the scenario as it is.
         enough: how many GPUs of its kind would hold it, where they do.
     """
     if not rows:
         draw(f'<p class="hr-about">{h("compare.no_pins")}</p>')
         return
-    present = [row.accelerator.id for row in rows]
     for column, row in zip(st.columns(max(len(rows), 2), gap="small"), rows, strict=False):
         id_ = row.accelerator.id
         with column, st.container(key=f"figure-pin-{id_.replace('@', '-')}", height="stretch"):
@@ -63,7 +66,7 @@ def side_by_side(rows: Sequence[Row], current: Row, enough: int | None) -> None:
                     key=f"compare-unpin-{id_}",
                     type="tertiary",
                     on_click=unpin,
-                    args=(id_, present),
+                    args=(id_, pinned),
                 )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import pandas as pd
@@ -27,9 +28,11 @@ MOST_PINS = 4
 HEIGHT = 458  # twelve rows and the header
 NONE = "–"
 WHY_NOT = "why_not"
+PINNED = "accelerator"  # stays where it is when the table moves sideways
 FIRST_COLUMNS = 3  # who, whether, how many
-# Of a column (pixels): a character, what stands around the text, and the most.
-CHARACTER, AROUND, WIDEST, PINNED_WIDEST = 6.3, 22, 400, 165
+# Of a column (pixels): a character of words and one of figures, what stands around the text, and the most.
+CHARACTER, DIGIT, AROUND, WIDEST, PINNED_WIDEST = 6.3, 5.5, 20, 400, 165
+ROOM = 745  # what columns have on a page of 1280 pixels, beside the ticks
 
 
 class Cell(float):
@@ -155,8 +158,8 @@ COLUMNS = (
     Column("each", _speed("decode_tokens_per_s", "number"), number=True),
     Column("output_price", _money("usd_per_million_output_tokens"), number=True, less_is_better=True),
     Column("ttft", _speed("ttft_s", "time"), number=True, less_is_better=True),
-    Column("token_price", _money("usd_per_million_tokens"), number=True, less_is_better=True),
     Column("hour_price", _hour_price, number=True, less_is_better=True),
+    Column("token_price", _money("usd_per_million_tokens"), number=True, less_is_better=True),
     Column(WHY_NOT, _why_not),
     Column("together", _speed("total_tokens_per_s", "number"), number=True),
     Column("limited_by", _limited_by),
@@ -213,8 +216,9 @@ def pins(default: Sequence[str]) -> list[str]:
     return list(default) if chosen is None else chosen
 
 
-def unpin(id_: str, present: Sequence[str]) -> None:
-    st.session_state[PINS_KEY] = [one for one in present if one != id_]
+def unpin(id_: str, before: Sequence[str]) -> None:
+    """Takes one away; `before` are all pins there were, those that the chips hide among them."""
+    st.session_state[PINS_KEY] = [one for one in before if one != id_]
 
 
 def _take_ticks(before: Sequence[str]) -> None:
@@ -235,21 +239,24 @@ def _take_ticks(before: Sequence[str]) -> None:
 # --- Drawing ---------------------------------------------------------------------------------------------------------
 
 
-def draw_table(rows: Sequence[Row], pinned: Sequence[str]) -> None:
-    """The table, with the pinned rows ticked."""
+def draw_table(rows: Sequence[Row], pinned: Sequence[str], *, every_column: bool) -> None:
+    """The table, with the pinned rows ticked; without `every_column` as many columns as a small screen has room for."""
     ids = [row.accelerator.id for row in rows]
     st.session_state[SHOWN_KEY] = ids
     ticks = [ids.index(id_) for id_ in pinned if id_ in ids]
     st.session_state[TABLE_KEY] = {"selection": {"rows": ticks, "columns": [], "cells": []}}
     frame = frame_of(rows, state.language())
-    columns = [column for column in COLUMNS if column.name in frame]
+    by_name = {column.name: column for column in COLUMNS}
+    columns = [by_name[str(name)] for name in frame]
     numbers = [column.name for column in columns if column.number]
+    widths = {column.name: _width(column, frame[column.name]) for column in columns}
     st.dataframe(
         frame.style.format(dict.fromkeys(numbers, _as_text)).apply(_tones, subset=["verdict"]),
         key=TABLE_KEY,
         height=HEIGHT,
         hide_index=True,
-        column_config={column.name: _config(column, frame[column.name]) for column in columns},
+        column_config={column.name: _config(column, widths[column.name]) for column in columns},
+        column_order=list(widths) if every_column else _that_fit(widths),
         on_select=lambda: _take_ticks(pinned),
         selection_mode="multi-row",
         placeholder=NONE,
@@ -261,15 +268,29 @@ def _as_text(cell: object) -> str:
     return cell.text if isinstance(cell, Cell) else str(cell)
 
 
-def _config(column: Column, cells: pd.Series[Any]) -> Any:
-    """Label, explanation, and a width at which nothing is cut off, within reason."""
+def _width(column: Column, cells: pd.Series[Any]) -> int:
+    """A width at which nothing is cut off, within reason (pixels)."""
+    longest = max((len(_as_text(cell)) for cell in cells.dropna()), default=0)
+    written = (DIGIT if column.number else CHARACTER) * longest
+    label = CHARACTER * len(plain(f"compare.column_{column.name}"))
+    most = PINNED_WIDEST if column.name == PINNED else WIDEST
+    return round(min(max(written, label) + AROUND, most))
+
+
+def _that_fit(widths: Mapping[str, int]) -> list[str]:
+    """The first columns that stand beside each other without a move sideways."""
+    ends = accumulate(widths.values())
+    return [name for name, end in zip(widths, ends, strict=True) if end <= ROOM]
+
+
+def _config(column: Column, width: int) -> Any:
+    """Label, explanation and width."""
     kind = st.column_config.NumberColumn if column.number else st.column_config.TextColumn
-    label = plain(f"compare.column_{column.name}")
-    longest = max(len(_as_text(cell)) for cell in (label, *cells.dropna()))
-    pinned = column.name == "accelerator"
-    width = min(CHARACTER * longest + AROUND, PINNED_WIDEST if pinned else WIDEST)
     return kind(
-        label, help=plain(f"compare.about_{column.name}"), width=round(width), pinned=pinned
+        plain(f"compare.column_{column.name}"),
+        help=plain(f"compare.about_{column.name}"),
+        width=width,
+        pinned=column.name == PINNED,
     )
 
 

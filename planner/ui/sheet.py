@@ -249,6 +249,7 @@ SHEET = """
 }
 
 /* Telephones. */
+.hr-phone { display: none; }
 @media (max-width: 640px) {
   [data-testid="stMainBlockContainer"] {
     padding-left: 1rem; padding-right: 1rem; padding-top: 2.6rem;
@@ -256,6 +257,7 @@ SHEET = """
   .st-key-top > :has(> .st-key-nav) { order: 3; flex: 1 1 100%; }
   .st-key-top > :has(> .st-key-brand) { margin-right: auto; }
   .st-key-nav [data-testid="stPageLink"] a { padding: .25rem .5rem; }
+  .hr-phone { display: inline; }
   .hr-verdict { grid-template-columns: 1fr; }
   .hr-verdict .hr-more { grid-column: 1; }
   .hr-verdict .hr-lead { font-size: 1.08rem; }

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
 from planner import Scenario
@@ -47,6 +46,12 @@ def table(app: AppTest) -> pd.DataFrame:
     """The table as the page gives it to the browser."""
     (found,) = app.dataframe
     return found.value
+
+
+def shown(app: AppTest) -> list[str]:
+    """Names of the columns that the page shows, in order."""
+    (found,) = app.dataframe
+    return list(found.proto.column_order)
 
 
 def titles(app: AppTest) -> list[str]:
@@ -107,6 +112,16 @@ def test_what_has_no_price_sorts_behind_the_prices() -> None:
     assert prices.map(math.isinf).sum() == sum(row.usd_per_hour is None for row in rows_of(LLAMA))
 
 
+def test_all_columns_are_shown_when_asked_for() -> None:
+    app = open_app("compare", lang="en", **LLAMA)
+    first = shown(app)
+    assert first == ["accelerator", "verdict", "gpus", "each", "output_price", "ttft"]
+    app.toggle(key="compare-all-columns").set_value(True).run()
+    clean(app)
+    assert shown(app) == list(table(app))
+    assert shown(app)[: len(first)] == first
+
+
 def test_a_column_without_content_is_left_out() -> None:
     assert "each" not in frame_of(rows_of(EMBEDDING), "en")
     assert "output_price" not in frame_of(rows_of(EMBEDDING), "en")
@@ -119,7 +134,9 @@ def test_where_nothing_holds_it_why_not_comes_before_the_figures() -> None:
     app = open_app("compare", lang="en", **TOO_LARGE)
     columns = list(table(app))
     assert columns.index("why_not") == 3
+    assert shown(app)[:4] == ["accelerator", "verdict", "gpus", "why_not"]
     assert columns.index("why_not") < columns.index("hour_price")
+    assert f"“{catalogue('en')['compare.column_why_not']}” says why" in words(app)
     said = markup(app).replace("<b>", "").replace("</b>", "")
     assert f"None of {len(accelerator_ids())} accelerators" in said
     assert not charts(app)
@@ -223,6 +240,23 @@ def test_taking_one_away_and_taking_one_over() -> None:
     assert app.session_state["values"]["gpus"] == 1
     app.button(key="undo-button").click().run()
     assert app.session_state["values"]["gpu"] == "l4"
+
+
+def test_chips_hide_a_pin_and_taking_another_away_keeps_it() -> None:
+    app = open_app("compare", lang="en", **LLAMA)
+    app.session_state["compare_pins"] = ["l4", "h100-sxm-80gb", "mi300x-192gb"]
+    app.run()
+    before = titles(app)
+    assert len(before) == 3
+    app.pills(key="compare-vendor").set_value(["AMD"]).run()
+    assert titles(app) == [before[0], before[2]]
+    hidden = before[1].partition("× ")[2]
+    assert f"Also pinned, and hidden by the chips: {hidden}." in words(app)
+    app.button(key="compare-unpin-mi300x-192gb").click().run()
+    app.pills(key="compare-vendor").set_value([]).run()
+    clean(app)
+    assert titles(app) == before[:2]
+    assert "hidden by the chips" not in words(app)
 
 
 def test_the_own_card_stands_there_with_its_own_number() -> None:
@@ -359,28 +393,3 @@ def test_a_visitor_s_comparison_is_not_another_s() -> None:
     kept: Any = second.session_state["compare_last"]
     (scenario, _), _ = kept
     assert scenario.model == EMBEDDING["model"]
-
-
-# --- In a browser ----------------------------------------------------------------------------------------------------
-
-
-def test_a_ticked_row_stands_side_by_side(app_url: str, browser_page: Page) -> None:
-    browser_page.set_viewport_size({"width": 1280, "height": 2600})
-    query = "&".join(f"{name}={value}" for name, value in LLAMA.items())
-    browser_page.goto(f"{app_url}/compare?{query}&lang=en")
-    grid = browser_page.locator('[data-testid="stDataFrame"]')
-    expect(grid).to_be_visible(timeout=30_000)
-    cards = browser_page.locator(".hr-card-title")
-    expect(cards.first).to_be_visible(timeout=30_000)
-    before = cards.count()
-    box = grid.bounding_box()
-    assert box is not None
-    # Rows of 35 pixels under a head of the same height, the tick at their left.
-    rows = ordered(rows_of(LLAMA))
-    names = " ".join(cards.all_inner_texts())
-    unticked = next(n for n in range(12) if rows[n].accelerator.name not in names)
-    browser_page.mouse.click(box["x"] + 18, box["y"] + 35 * (unticked + 1) + 17)
-    expect(cards).to_have_count(before + 1, timeout=15_000)
-    expect(cards.last).to_contain_text(rows[unticked].accelerator.name)
-    browser_page.get_by_text("Take away").last.click()
-    expect(cards).to_have_count(before, timeout=15_000)

@@ -59,7 +59,12 @@ def draw_page(evaluation: Evaluation) -> None:
     # The scenario's own card stands there with its own number of GPUs.
     by_id[current.accelerator.id] = current
     chosen = [by_id[id_] for id_ in pinned if id_ in by_id]
-    side_by_side(chosen, current, own.gpus if own.holds else None)
+    side_by_side(chosen, pinned, current, own.gpus if own.holds else None)
+    hidden = [
+        row.accelerator.name for row in everything if row.accelerator.id in {*pinned} - {*by_id}
+    ]
+    if hidden:
+        draw(f'<p class="hr-about">{h("compare.pins_hidden", cards=hidden)}</p>')
     st.subheader(t("compare.chart_title"), anchor="cost")
     chart(comparison, rows)
     prices(everything, utilization=comparison.utilization)
@@ -158,11 +163,20 @@ def first_pins(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
 
 def table(rows: Sequence[Row], pinned: Sequence[str], total: int) -> None:
     """How many are shown, the table, why some don't hold the scenario, and all of it as a file."""
-    draw(f'<p class="hr-about">{h("compare.count", number=len(rows), total=total)}</p>')
+    count = h("compare.count", number=len(rows), total=total)
+    sideways = f'<span class="hr-phone">{h("compare.sideways")}</span>'
+    draw(f'<p class="hr-about">{count} {sideways}</p>')
     if not rows:
         draw(f'<p class="hr-about">{h("compare.nothing")}</p>')
         return
-    draw_table(rows, pinned)
+    every_column = st.toggle(
+        t("compare.all_columns"),
+        value=False,
+        key="compare-all-columns",
+        help=t("compare.all_columns_help"),
+        persist_state="session",
+    )
+    draw_table(rows, pinned, every_column=every_column)
     obstacles = Counter(obstacle_kind(row) for row in rows if row.obstacle)
     if obstacles:
         found = [h(f"compare.why_{kind}", number=n) for kind, n in obstacles.most_common()]

@@ -1,0 +1,52 @@
+"""The Compare page in a real browser: its table's ticks and its width."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from planner.ui.compare_table import ordered
+from planner.ui.locale import LANGUAGES, catalogue
+from tests.ui.test_compare_page import EMBEDDING, LLAMA, TOO_LARGE, rows_of
+
+
+def test_a_ticked_row_stands_side_by_side(app_url: str, browser_page: Page) -> None:
+    browser_page.set_viewport_size({"width": 1280, "height": 2600})
+    query = "&".join(f"{name}={value}" for name, value in LLAMA.items())
+    browser_page.goto(f"{app_url}/compare?{query}&lang=en")
+    grid = browser_page.locator('[data-testid="stDataFrame"]')
+    expect(grid).to_be_visible(timeout=30_000)
+    cards = browser_page.locator(".hr-card-title")
+    expect(cards.first).to_be_visible(timeout=30_000)
+    before = cards.count()
+    box = grid.bounding_box()
+    assert box is not None
+    # Rows of 35 pixels under a head of the same height, the tick at their left.
+    rows = ordered(rows_of(LLAMA))
+    names = " ".join(cards.all_inner_texts())
+    unticked = next(n for n in range(12) if rows[n].accelerator.name not in names)
+    browser_page.mouse.click(box["x"] + 18, box["y"] + 35 * (unticked + 1) + 17)
+    expect(cards).to_have_count(before + 1, timeout=15_000)
+    expect(cards.last).to_contain_text(rows[unticked].accelerator.name)
+    browser_page.get_by_text("Take away").last.click()
+    expect(cards).to_have_count(before, timeout=15_000)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("query", [LLAMA, EMBEDDING, TOO_LARGE], ids=["chat", "embedding", "large"])
+def test_the_table_fits_a_page_of_1280_until_all_columns_are_asked_for(
+    app_url: str, browser_page: Page, query: dict[str, str], language: str
+) -> None:
+    browser_page.set_viewport_size({"width": 1280, "height": 2600})
+    asked = "&".join(f"{name}={value}" for name, value in query.items())
+    browser_page.goto(f"{app_url}/compare?{asked}&lang={language}")
+    grid = browser_page.locator('[data-testid="stDataFrame"] .dvn-scroller')
+    expect(grid).to_be_visible(timeout=30_000)
+    beyond = "n => n.scrollWidth - n.clientWidth"
+    assert grid.evaluate(beyond) <= 0
+    label = catalogue(language)["compare.all_columns"]
+    browser_page.locator('[data-testid="stCheckbox"]').filter(has_text=label).click()
+    browser_page.wait_for_function(
+        "() => { const n = document.querySelector('.dvn-scroller'); return n.scrollWidth > n.clientWidth + 200 }",
+        timeout=15_000,
+    )
