@@ -16,8 +16,8 @@ import numpy as np
 
 from planner.measure.build import Built, quietly
 from planner.measure.clock import Timer, spread, understood
+from planner.measure.peak import Peak
 from planner.measure.record import Spread
-from planner.measure.system import peak_memory_bytes, reset_peak_memory
 
 WARM_UP = 3
 WARM_S = 0.1
@@ -56,33 +56,6 @@ def _forward(built: Built, tokens: Any, cache: Any) -> tuple[Any, Any]:
     return chosen, cache
 
 
-def _begin(timer: Timer) -> None:
-    import torch
-
-    if timer.kind in ("cuda", "rocm"):
-        torch.cuda.reset_peak_memory_stats(timer.device)
-    elif timer.kind == "cpu":
-        reset_peak_memory()
-
-
-def _peak(built: Built, base_bytes: float) -> float | None:
-    """Most memory taken, model included; None where the system doesn't say.
-
-    On a processor it is the program's own, less what it held before the model: where less than the weights comes out,
-    an earlier model's memory was taken again, and nothing is known.
-    """
-    import torch
-
-    timer = built.timer
-    if timer.kind in ("cuda", "rocm"):
-        return float(torch.cuda.max_memory_allocated(timer.device))
-    if timer.kind == "cpu":
-        found = peak_memory_bytes()
-        beyond = None if found is None else found - base_bytes
-        return beyond if beyond is not None and beyond >= built.weights_bytes else None
-    return None
-
-
 def _give_back(timer: Timer) -> None:
     """Frees what a failed point holds, so that the next one has it."""
     import gc
@@ -114,14 +87,14 @@ def prefill(
     *,
     budget_s: float,
     warm_up: int = WARM_UP,
-    base_bytes: float = 0.0,
+    memory: bool = True,
 ) -> Timing:
     """Times of reading prompts, with an empty cache, up to the first token in the host's hands.
 
     Args:
         budget_s: for all passes; one that counts is made all the same.
         warm_up: passes beforehand that don't count, none once `WARM_S` is spent on them.
-        base_bytes: of the program's own memory before the model was there (bytes).
+        memory: it is recorded too, which takes as long as a short pass.
 
     Raises:
         OutOfMemory: where there is no room for it.
@@ -134,9 +107,10 @@ def prefill(
     found: list[float] = []
     try:
         with torch.inference_mode(), quietly():
-            _begin(built.timer)
+            peak = Peak(built, records=memory)
             for _ in range(warm_up):
-                _forward(built, prompt, None)
+                with peak.recording():
+                    _forward(built, prompt, None)
                 if time.perf_counter() - begin > WARM_S:
                     break
             while len(found) < MOST_PASSES:
@@ -147,7 +121,7 @@ def prefill(
                 found.append(now - start)
                 if now - begin + found[-1] > budget_s:
                     break
-            return Timing(tuple(found), _peak(built, base_bytes))
+            return Timing(tuple(found), peak.bytes())
     except (RuntimeError, MemoryError) as error:
         raise understood(error) from error
     finally:
@@ -163,7 +137,7 @@ def decode(
     steps: int,
     budget_s: float,
     warm_up: int = WARM_UP,
-    base_bytes: float = 0.0,
+    memory: bool = True,
 ) -> Timing:
     """Times of steps that give each sequence one more token, from a cache of `context` tokens.
 
@@ -171,6 +145,7 @@ def decode(
         steps: that count, at most; at least three.
         budget_s: for all of it, the prefill that fills the cache included.
         warm_up: steps beforehand that don't count.
+        memory: as in `prefill`.
 
     Raises:
         OutOfMemory, PlannerError: as `prefill`.
@@ -181,9 +156,10 @@ def decode(
     cache = None
     try:
         with torch.inference_mode(), quietly():
-            _begin(built.timer)
+            peak = Peak(built, records=memory)
             begin = time.perf_counter()
-            chosen, cache = _forward(built, _tokens(built, batch, context), None)
+            with peak.recording():  # of the prompt, which takes more than a step after it
+                chosen, cache = _forward(built, _tokens(built, batch, context), None)
             for step in range(warm_up + steps):
                 start = time.perf_counter()
                 chosen, cache = _forward(built, chosen, cache)
@@ -192,7 +168,7 @@ def decode(
                     found.append(now - start)
                 if len(found) >= LEAST_STEPS and now - begin > budget_s:
                     break
-            return Timing(tuple(found), _peak(built, base_bytes))
+            return Timing(tuple(found), peak.bytes())
     except (RuntimeError, MemoryError) as error:
         raise understood(error) from error
     finally:

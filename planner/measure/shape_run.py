@@ -25,7 +25,6 @@ from planner.measure.plan import PATIENCE, ROUNDS, STEPS, Guess, Point, Rates, S
 from planner.measure.progress import Teller
 from planner.measure.quantise import BYTES_PER_WEIGHT
 from planner.measure.record import RecordQuantity, Row, Spread
-from planner.measure.system import own_memory_bytes
 from planner.measure.visits import Counted, Visit, counted
 
 Measured = dict[RecordQuantity, Spread]
@@ -82,7 +81,6 @@ class ShapeRun:
         self.take, self.reserve_s = take, reserve_s
         self.steps = STEPS[setting.mode]
         self.slow = 1.0  # times were so many times longer than guessed
-        self.base_bytes = own_memory_bytes() or 0.0
         self.common: Measured = {}  # figures of the model, which the first row that is measured carries
         self.carrier: Point | None = None
         self.full: list[Point] = []  # that had no room
@@ -300,7 +298,7 @@ class ShapeRun:
                     point.batch,
                     budget_s=budget_s,
                     warm_up=int(quick) if before else WARM_UP,
-                    base_bytes=self.base_bytes,
+                    memory=not before,
                 )
                 expected = guess.prefill_s(point.tokens, point.batch)
             else:
@@ -311,7 +309,7 @@ class ShapeRun:
                     steps=self.steps,
                     budget_s=budget_s,
                     warm_up=1 if before else WARM_UP,
-                    base_bytes=self.base_bytes,
+                    memory=not before,
                 )
                 expected = guess.step_s()
         except OutOfMemory:

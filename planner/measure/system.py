@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -208,27 +207,6 @@ def load_average() -> float | None:
         return os.getloadavg()[0]
     except (AttributeError, OSError):
         return None
-
-
-def own_memory_bytes() -> float | None:
-    """Memory that this program takes now (bytes); None where the system doesn't say."""
-    return _own_status("VmRSS")
-
-
-def peak_memory_bytes() -> float | None:
-    """Most memory that this program took since `reset_peak_memory`, else since its start (bytes), or None."""
-    return _own_status("VmHWM")
-
-
-def _own_status(key: str) -> float | None:
-    found = re.search(rf"^{key}:\s*(\d+) kB", _text(PROC / "self/status") or "", re.MULTILINE)
-    return float(found[1]) * 1024.0 if found else None
-
-
-def reset_peak_memory() -> None:
-    """Begins the peak of this program's memory anew, where the system lets it."""
-    with suppress(OSError), (PROC / "self/clear_refs").open("w") as stream:
-        stream.write("5")
 
 
 def process_name(pid: int) -> str | None:

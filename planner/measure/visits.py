@@ -33,7 +33,7 @@ class Counted:
     """Those of a point's visits that count.
 
     Attributes:
-        seconds: their repeats together (s); peak_bytes: most memory of any visit, None where unknown.
+        seconds: their repeats together (s); peak_bytes: most memory of any visit that knows, None where none does.
         steady: they were made at quiet moments; varies: they differ among each other by too much.
     """
 
@@ -56,7 +56,7 @@ def counted(visits: Sequence[Visit], is_steady: Callable[[float], bool]) -> Coun
     peaks = [one.timing.peak_bytes for one in visits if one.timing.peak_bytes is not None]
     return Counted(
         seconds=tuple(second for one in repeats for second in one),
-        peak_bytes=max(peaks) if len(peaks) == len(visits) else None,
+        peak_bytes=max(peaks, default=None),
         steady=steady,
         varies=is_noisy(compared),
     )

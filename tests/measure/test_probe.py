@@ -262,4 +262,3 @@ def test_a_system_that_says_nothing_is_no_error(
     assert found.cores >= 1
     assert found.cache_bytes is None
     assert system.ticks(0.0) is None
-    assert system.own_memory_bytes() is None

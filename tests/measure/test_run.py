@@ -420,7 +420,6 @@ from contextlib import nullcontext
 from itertools import pairwise
 from planner.measure import plan, run
 from planner.measure.run import Options, Run
-from planner.measure.system import own_memory_bytes
 from tests.measure.fake_nvml import gpu, h200, library
 from tests.measure.tiny import LLAMA
 

@@ -42,8 +42,10 @@ def test_one_visit_is_judged_by_its_repeats() -> None:
     assert counted([visit(1.0, canary_s=2.0)], quiet).steady is False
 
 
-def test_a_peak_that_one_visit_does_not_know_is_not_known() -> None:
-    assert counted([visit(1.0), visit(1.0, peak_bytes=None)], quiet).peak_bytes is None
+def test_a_peak_is_of_the_visits_that_know() -> None:
+    """Only the first visit of a point makes passes that aren't timed, in which memory is recorded."""
+    assert counted([visit(1.0), visit(1.0, peak_bytes=None)], quiet).peak_bytes == 5.0
+    assert counted([visit(1.0, peak_bytes=None)], quiet).peak_bytes is None
 
 
 def test_two_runs_in_rounds_agree_within_their_spread_where_runs_of_repeats_do_not() -> None:
