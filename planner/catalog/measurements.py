@@ -46,8 +46,9 @@ MEMORY_QUANTITIES = (
     "compute_buffer_bytes",
     "allocated_bytes",
 )
-ARRIVALS = ("loop", "together", "backlog")
-_OWN = ("id", "source", "arrivals", "replicas", "constants", "settings", "note")
+POISSON, RATE = "poisson", "request_rate_per_s"
+ARRIVALS = ("loop", "together", "backlog", POISSON)
+_OWN = ("id", "source", "arrivals", RATE, "replicas", "constants", "settings", "note")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,8 +60,9 @@ class Measurement:
         family: the file it is in.
         source: key of `measurement_sources`.
         scenario: fields of the scenario, as text where they come from a CSV.
-        arrivals: "loop" (each request is followed by the next), "together" (one batch from start to end) or "backlog"
-            (many more than can run are there from the start, so that every place is always taken).
+        arrivals: "loop" (each request is followed by the next), "together" (one batch from start to end), "backlog"
+            (many more than can run are there from the start, so that every place is always taken) or "poisson" (at
+            random, at a rate of their own).
         replicas: deployments that the throughput is the sum of.
         measured: values by name of QUANTITIES or MEMORY_QUANTITIES, in the unit that the name ends with; memory is of
             one GPU.
@@ -68,6 +70,7 @@ class Measurement:
         settings: of a memory row: "stated" where its log gives the settings that size the cache pool, "assumed" where
             they are taken to be the defaults, "" where they aren't known.
         constants: a set of constants in place of the engine's own ("tuned": set up by hand for one load); "" for none.
+        request_rate_per_s: requests that arrived each second, over all replicas; 0 where each follows another's end.
     """
 
     id: str
@@ -80,6 +83,7 @@ class Measurement:
     note: str
     settings: str = ""
     constants: str = ""
+    request_rate_per_s: float = 0.0
 
 
 def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement]:
@@ -91,12 +95,12 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
 
     Raises:
         BadProfile: for a row with a quantity that isn't a positive number, none at all, an unknown way of arriving or
-            more cells than the header, and for what isn't CSV.
+            more cells than the header, Poisson arrivals without their rate, and for what isn't CSV.
     """
     for line, row in _csv_rows(lines, family):
         key = row.get("id") or f"line {line}"
-        measured: dict[str, float] = {}
-        for name in QUANTITIES + MEMORY_QUANTITIES:
+        stated: dict[str, float] = {}
+        for name in (*QUANTITIES, *MEMORY_QUANTITIES, RATE):
             text = row.get(name) or ""
             if not text:
                 continue
@@ -106,10 +110,12 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
                 value = float("nan")
             if not 0.0 < value < float("inf"):
                 raise BadProfile("measurement_not_positive", file=family, key=key, field=name)
-            measured[name] = value
+            stated[name] = value
+        rate = stated.pop(RATE, 0.0)
         arrivals = row.get("arrivals") or "loop"
         replicas = row.get("replicas") or "1"
-        if not measured or arrivals not in ARRIVALS or not replicas.isdigit():
+        known = arrivals in ARRIVALS and (arrivals == POISSON) == (rate > 0.0)
+        if not stated or not known or not replicas.isdigit():
             raise BadProfile("measurement_incomplete", file=family, key=key)
         scenario = {
             name: text
@@ -123,10 +129,11 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
             scenario,
             arrivals,
             int(replicas),
-            measured,
+            stated,
             row.get("note") or "",
             row.get("settings") or "",
             row.get("constants") or "",
+            rate,
         )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.answers import MemoryAnswer
 from planner.architecture.cache import cache_bytes
 from planner.catalog.calibrations import Calibration
+from planner.catalog.measurements import POISSON
 from planner.catalog.own_calibration import OwnCalibration, holds_for, own_calibration_for
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
@@ -67,7 +68,7 @@ def compare_record(record: Record) -> Comparison:
         if row.outcome != "measured":
             continue
         try:
-            figures += _row(record, row, own)
+            figures.extend(_row(record, row, own))  # those that come before a refusal are kept
         except PlannerError as error:
             refused.append((row.id, error))
     return Comparison(tuple(figures), tuple(refused))
@@ -104,8 +105,10 @@ def _row(record: Record, row: Row, own: OwnCalibration | None) -> Iterator[Compa
     names = tuple(name for name in SPEED if name in row.measured)
     shipped = run.deployment.calibration
     before_s = predicted(run, shipped, names)
-    after_s = predicted(run, after, names) if after else {}
+    after_s = _finite(predicted(run, after, names)) if after else {}
     for name in names:
+        if name not in _finite(before_s):
+            continue
         yield Compared(
             row.id,
             name,
@@ -113,9 +116,16 @@ def _row(record: Record, row: Row, own: OwnCalibration | None) -> Iterator[Compa
             row.noisy,
             row.measured[name],
             _estimate(run, name, before_s[name], shipped),
-            _estimate(run, name, after_s[name], after) if after else None,
+            _estimate(run, name, after_s[name], after) if after and name in after_s else None,
         )
     yield from _memory(run, row)
+    if len(_finite(before_s)) < len(names):
+        raise PlannerError("arrivals_outrun", rate_per_s=row.request_rate_per_s)
+
+
+def _finite(values: dict[str, float]) -> dict[str, float]:
+    """Without the waits in a queue that grows as long as requests come: they last as long as the run did."""
+    return {name: value for name, value in values.items() if value < float("inf")}
 
 
 def _own(run: Run, own: OwnCalibration | None) -> Calibration | None:
@@ -144,17 +154,30 @@ def _estimate(run: Run, name: str, middle: float, calibration: Calibration) -> E
     basis = worst(calibration.ttft_basis if first else calibration.basis, rates)
     band = band_of(run, name, calibration)
     if name.endswith("_per_s"):
-        rate = Estimate.banded(1.0 / middle, band, "s", basis)
-        return rate.inverse(1.0, "tokens/s")
+        rate = Estimate.banded(1.0 / middle, band, "s", basis).inverse(1.0, "tokens/s")
+        return _offered(run, name, rate)
     scenario, work, hardware = run.scenario, run.deployment.work, run.deployment.hardware
     inputs = float(scenario.input_tokens)
     if first:
         floor = first_token_bound(run.deployment, inputs)
     else:
-        batch = max(min(float(scenario.concurrency), run.max_running), 1.0)
+        alone = (
+            run.measurement.arrivals == POISSON
+        )  # so many as were in flight on average are no bound
+        batch = 1.0 if alone else max(min(float(scenario.concurrency), run.max_running), 1.0)
         floor = tpot_bound(work, hardware, batch, inputs + scenario.output_tokens / 2.0)
     seconds = float(floor.seconds) if floor.from_memory else 0.0
     return Estimate.banded(middle, band, "s", basis, floor=seconds)
+
+
+def _offered(run: Run, name: str, rate: Estimate) -> Estimate:
+    """A throughput, which isn't more than came where requests came at a rate."""
+    measurement, scenario = run.measurement, run.scenario
+    if measurement.arrivals != POISSON:
+        return rate
+    inputs = scenario.input_tokens if name.startswith("total") else 0
+    most = measurement.request_rate_per_s * (inputs + scenario.output_tokens)
+    return replace(rate, high=max(min(rate.high, most), rate.mid))
 
 
 def _memory(run: Run, row: Row) -> Iterator[Compared]:

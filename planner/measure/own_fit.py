@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from planner.catalog.calibration_constants import SHIPPED, Shelf, weights_kind
-from planner.catalog.measurements import Measurement
+from planner.catalog.measurements import POISSON, Measurement
 from planner.catalog.own_calibration import OwnCalibration, OwnConstant, OwnError, least_band
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
@@ -29,6 +29,7 @@ MOST = (
 )
 # A fit that leaves more than this, or more than what is shipped leaves, isn't one.
 MOST_LEFT, LITTLE = 0.5, 0.15
+MOST_TAKEN = 0.5  # of the places, by what was in flight on average
 REJECTED = "fit_not_trusted"
 INSIDE = 0.8
 PREFERRED = ("prefill_s", "ttft_s", "tpot_s", "output_tokens_per_s", "total_tokens_per_s")
@@ -81,16 +82,24 @@ def _groups(rows: Sequence[Measurement]) -> dict[tuple[str, str], list[Run]]:
             run = resolve_run(row)
         except PlannerError:
             continue
-        if not is_impossible(run):
+        if not is_impossible(run) and not _may_have_queued(run):
             found.setdefault(_place(run), []).append(run)
     return {place: _spread_out(runs) for place, runs in found.items()}
 
 
+def _may_have_queued(run: Run) -> bool:
+    """Arrivals at a rate that filled half of the places: how many ran together then follows from the queue's model."""
+    crowded = run.scenario.concurrency > MOST_TAKEN * run.max_running
+    return run.measurement.arrivals == POISSON and crowded
+
+
 def _distinct(rows: Sequence[Measurement]) -> list[Measurement]:
     """The rows with repeats of one scenario joined to their medians: a repeat tells of noise, not of another run."""
-    same: dict[tuple[str, str | None], list[Measurement]] = {}
+    same: dict[tuple[str, float, str | None], list[Measurement]] = {}
     for row in rows:
-        same.setdefault((row.arrivals, canonical_text(dict(row.scenario))), []).append(row)
+        same.setdefault(
+            (row.arrivals, row.request_rate_per_s, canonical_text(dict(row.scenario))), []
+        ).append(row)
     return [_joined(group) for group in same.values()]
 
 
@@ -145,10 +154,14 @@ def _trusted(error: OwnError) -> bool:
 
 
 def _seen(runs: Sequence[Run]) -> list[Observation]:
-    """What counts: each run's time per token and first token once, or else its rate."""
+    """What counts: each run's time per token and first token once, or else its rate.
+
+    Where requests came at a rate only the time per token does: the throughput is theirs, and first tokens waited.
+    """
     found = []
     for run in runs:
-        own = observations([run], PREFERRED)
+        arriving = run.measurement.arrivals == POISSON
+        own = observations([run], ("tpot_s",) if arriving else PREFERRED)
         timed = [one for one in own if one.quantity.endswith("_s") and "per" not in one.quantity]
         found += timed or own[:1]
     few = [

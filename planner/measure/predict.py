@@ -8,11 +8,12 @@ from functools import lru_cache
 
 from planner.catalog.accelerators import Accelerator
 from planner.catalog.calibrations import Calibration, calibration_for
-from planner.catalog.measurements import Measurement
+from planner.catalog.measurements import POISSON, Measurement
 from planner.deployment import Deployment, calibration_key, resolve
 from planner.memory_limits import budget_of
 from planner.quantity import Quantity
 from planner.scenario import Scenario
+from planner.speed.open_loop import MOST_STATES, open_loop_point
 from planner.speed.prefill import prefill
 from planner.speed.serving_point import ServingPoint, mixed_step, serving_point
 from planner.speed.step import StepTime, decode_step
@@ -77,6 +78,8 @@ def resolve_run(measurement: Measurement) -> Run:
     deployment = resolve(scenario)
     budget = budget_of(deployment, scenario)
     many = max(scenario.concurrency // measurement.replicas, 1)
+    if measurement.arrivals == POISSON:
+        many = MOST_STATES  # the rate says how many there are; places are as many as there can be
     most = most_running(
         deployment,
         budget,
@@ -96,7 +99,8 @@ def predicted(
     """The quantities that were measured, of those named, as the model has them.
 
     Requests that arrive together are read together and then decoded together, without prompts of others in between;
-    in a closed loop they are spread out.
+    in a closed loop they are spread out. Where they came at a rate there are as many as the rate makes: the first token
+    is the median, as a record's figures are, and infinite where more came than can be served.
 
     Args:
         calibration: constants in place of the shipped ones.
@@ -119,6 +123,8 @@ def predicted(
         return found | _in_chunks(run, constants, rest)
     if arrivals == "backlog":
         return found | _saturated(run, constants, rest)
+    if arrivals == POISSON:
+        return found | _arriving(run, constants, rest)
     if rest == ["tpot_s"] and constants.kind != "static" and run.deployment.work.generates:
         found["tpot_s"] = _step(run, constants)
         return found
@@ -179,6 +185,30 @@ def _saturated(run: Run, calibration: Calibration, wanted: list[str]) -> dict[st
         "total_tokens_per_s": rate * (inputs + outputs) / outputs,
     }
     return {name: values[name] for name in wanted if name in values}
+
+
+def _arriving(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str, float]:
+    """Arrivals at random, shared out evenly between the replicas."""
+    measurement, scenario, deployment = run.measurement, run.scenario, run.deployment
+    inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
+    point = open_loop_point(
+        deployment.work,
+        deployment.hardware,
+        calibration,
+        input_tokens=inputs,
+        output_tokens=outputs,
+        request_rate_per_s=measurement.request_rate_per_s / measurement.replicas,
+        max_running=run.max_running,
+        max_num_batched_tokens=float(deployment.settings.max_num_batched_tokens),
+    )
+    served = point.request_rate_per_s * measurement.replicas
+    values = {
+        "tpot_s": point.tpot_s,
+        "ttft_s": point.ttft_median_s,
+        "output_tokens_per_s": served * outputs,
+        "total_tokens_per_s": served * (inputs + outputs),
+    }
+    return {name: values[name] for name in wanted}
 
 
 def _in_chunks(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str, float]:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from planner.catalog.devices import DeviceEntry, Name, Strict, entry_error
-from planner.catalog.measurements import QUANTITIES, Measurement
+from planner.catalog.measurements import POISSON, QUANTITIES, Measurement
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
 from planner.errors import InvalidInput
 from planner.scenario import Scenario
 
 MAX_BYTES = 8_000_000
 MAX_ROWS = 5_000
+# Of arrivals at random fewer don't reach a steady state, nor does a server that finishes a smaller share of what comes:
+# its queue grew.
+LEAST_ARRIVALS, KEPT_UP = 30, 0.7
 # What a calibration alone is told by.
 ALONE = ("accelerator", "engine", "kinds", "constants")
 RecordQuantity = Literal[
@@ -33,6 +36,7 @@ RecordQuantity = Literal[
     "peak_bytes",
     "cache_bytes_per_token",
 ]
+Arrivals = Literal["loop", "together", "poisson"]
 Origin = Literal["device", "endpoint", "imported"]
 Outcome = Literal["measured", "out_of_memory", "failed", "not_run"]
 
@@ -83,7 +87,8 @@ class Row(Strict):
 
     Attributes:
         scenario: fields of Scenario without config, device and calibration, which the record holds once for all rows.
-        arrivals: "loop" or "together", as in profiles/measurements.
+        arrivals: "loop", "together" or "poisson", as in profiles/measurements.
+        request_rate_per_s: at which requests came, for "poisson" alone; `concurrency` is then the mean in flight.
         role: "fit" counts in the calibration; "check" is held back to test it; "other" says something else.
         percentiles: of requests, where the figure is one of each request.
         counts: how many requests ended in which way ("done", "http_429", "timeout").
@@ -93,7 +98,8 @@ class Row(Strict):
 
     id: str = Field(min_length=1, max_length=120)
     scenario: dict[str, str | int | float | bool]
-    arrivals: Literal["loop", "together"]
+    arrivals: Arrivals
+    request_rate_per_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     role: Literal["fit", "check", "other"] = "fit"
     outcome: Outcome = "measured"
     measured: dict[RecordQuantity, Spread] = Field(default_factory=dict)
@@ -101,6 +107,12 @@ class Row(Strict):
     counts: dict[str, int] = Field(default_factory=dict, max_length=40)
     noisy: bool = False
     notes: list[str] = Field(default_factory=list, max_length=20)
+
+    @model_validator(mode="after")
+    def _a_rate_of_arrivals(self) -> Row:
+        if (self.arrivals == POISSON) != (self.request_rate_per_s is not None):
+            raise ValueError("request_rate_per_s, for Poisson arrivals and for no others")
+        return self
 
 
 class Conditions(Strict):
@@ -238,7 +250,10 @@ def measurement_of(record: Record, row: Row) -> Measurement:
         name: spread.median for name, spread in row.measured.items() if name in QUANTITIES
     }
     values = scenario_values(record, row)
-    return Measurement(row.id, record.name, "own", values, row.arrivals, 1, measured, "")
+    rate = row.request_rate_per_s or 0.0
+    return Measurement(
+        row.id, record.name, "own", values, row.arrivals, 1, measured, "", request_rate_per_s=rate
+    )
 
 
 def measurements_of(record: Record, role: str = "fit") -> list[Measurement]:

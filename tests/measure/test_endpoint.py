@@ -15,8 +15,15 @@ import pytest
 
 from planner.errors import InvalidInput
 from planner.measure.endpoint.benchmark import arrival_gaps_s
-from planner.measure.endpoint.options import parse_options, parse_trace
+from planner.measure.endpoint.options import (
+    EndpointOptions,
+    Lengths,
+    Level,
+    parse_options,
+    parse_trace,
+)
 from planner.measure.endpoint.prompts import Prompts
+from planner.measure.endpoint.record import Answer, level_row
 from planner.measure.record import Percentiles, Record, Row, parse_record, record_text
 from tests.measure.endpoint_runs import SHORT, bench
 from tests.measure.fake_openai import MODEL, Fake, running
@@ -149,6 +156,40 @@ def test_poisson_arrivals_do_not_wait_for_answers() -> None:
         record = bench(fake, levels=levels, warmup=0, timeout_s=60.0)
         assert fake.most_in_flight == 12
     assert record.rows[0].counts == {"done": 12}
+
+
+def test_poisson_arrivals_are_kept_with_the_rate_that_they_came_at() -> None:
+    with running() as fake:
+        levels = [{"rate_per_s": rate, "requests": requests} for rate, requests in LOADS]
+        rows = bench(fake, levels=levels, warmup=0, timeout_s=60.0).rows
+    for row, (rate, requests) in zip(rows, LOADS, strict=True):
+        gaps = list(islice(arrival_gaps_s(0, rows.index(row) + 1, rate), requests - 1))
+        assert row.arrivals == "poisson"
+        assert row.request_rate_per_s == pytest.approx((requests - 1) / sum(gaps), rel=0.15)
+    assert [row.role for row in rows] == ["fit", "other"]
+    assert "too_few_arrivals" in rows[1].notes
+
+
+LOADS = ((40.0, 40), (40.0, 6))
+
+
+def test_arrivals_that_outrun_the_server_do_not_count() -> None:
+    """All come within the first tenth of the time that they take to be answered."""
+    answers = [
+        Answer(10, "done", i * 0.01, 5.0 + i * 0.1, 8, counted=True, prompt_counted=True)
+        for i in range(50)
+    ]
+    for answer in answers:
+        answer.pieces_s.extend((answer.ended_s - 0.5, answer.ended_s))
+    level = Level(rate_per_s=100.0, requests=50)
+    options = EndpointOptions(
+        url="http://127.0.0.1:1/v1",
+        lengths=[Lengths(input_tokens=10, output_tokens=8)],
+        levels=[level],
+    )
+    row = level_row(options, "m", level, 1, answers, 0.0)
+    assert (row.role, row.request_rate_per_s) == ("other", pytest.approx(100.0))
+    assert "arrivals_not_kept_up_with" in row.notes
 
 
 # --- Bounds -----------------------------------------------------------------------------------------------------------

@@ -83,7 +83,17 @@ def test_a_row_as_read():
     assert row.scenario["engine"] == "vllm"
     assert "arrivals" not in row.scenario
     assert row.measured == {"tpot_s": 0.5}
-    assert (row.arrivals, row.replicas) == ("together", 1)
+    assert (row.arrivals, row.replicas, row.request_rate_per_s) == ("together", 1, 0.0)
+
+
+def test_arrivals_at_random_have_their_rate():
+    header = HEADER + ",request_rate_per_s"
+    (row,) = read_measurements([header, "r1,s,vllm,m,g,10,20,4,poisson,0.5,,2.5"], "own")
+    assert (row.arrivals, row.request_rate_per_s) == ("poisson", 2.5)
+    assert row.measured == {"tpot_s": 0.5}
+    assert "request_rate_per_s" not in row.scenario
+    with pytest.raises(BadProfile):
+        list(read_measurements([header, "r1,s,vllm,m,g,10,20,4,loop,0.5,,2.5"], "own"))
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def made(gpu: str, cases: list[dict[str, Any]], noise: float = 0.01) -> Record:
     rows = []
     for number, case in enumerate(cases):
         decodes = case["scenario"]["output_tokens"] > 1
-        loop = case["arrivals"] == "loop"
+        loop = case["arrivals"] != "together"
         names = ["tpot_s"] if decodes else ["prefill_s"]
         names = ["tpot_s", "ttft_s"] if loop and decodes else names
         blank = Spread(median=1.0, low=1.0, high=1.0, repeats=1)
@@ -104,7 +104,10 @@ def made(gpu: str, cases: list[dict[str, Any]], noise: float = 0.01) -> Record:
         measured = {}
         for name in names:
             value = said[name] * float(np.exp(noise * rng.standard_normal()))
-            measured[name] = Spread(median=value, low=value * 0.98, high=value * 1.02, repeats=5)
+            if np.isfinite(value):
+                measured[name] = Spread(
+                    median=value, low=value * 0.98, high=value * 1.02, repeats=5
+                )
         rows.append(row.model_copy(update={"measured": measured}))
     return record.model_copy(update={"rows": rows})
 
@@ -255,6 +258,79 @@ def test_repeats_of_a_run_are_one_run() -> None:
     twice = calibrated(record.model_copy(update={"rows": [*record.rows, *again]})).calibration
     assert once is not None
     assert twice == once
+
+
+def arriving(rate: float, **changes: Any) -> dict[str, Any]:
+    """A case of Poisson arrivals; how many are in flight is left to who asks."""
+    shape = scenario(engine="vllm", model="meta-llama/Llama-3.1-8B", **changes)
+    return {
+        "role": "fit",
+        "arrivals": "poisson",
+        "request_rate_per_s": rate,
+        "scenario": {"input_tokens": 512, "output_tokens": 256, **shape},
+    }
+
+
+RATES = (0.2, 1.0, 3.0, 6.0, 9.0)
+
+
+def test_arrivals_at_random_calibrate_by_their_time_per_token() -> None:
+    record = calibrated(made("h100-sxm-80gb", [arriving(rate) for rate in RATES]))
+    own = record.calibration
+    assert own is not None
+    assert own.tpot is not None
+    assert own.tpot.rows == len(RATES)
+    assert own.ttft is None
+    assert own.tpot.after_fraction < 0.5 * own.tpot.before_fraction
+    unseen = made("h100-sxm-80gb", [arriving(4.5)], noise=0.0)
+    found = compare_record(unseen.model_copy(update={"calibration": own}))
+    (tpot,) = [one for one in found.figures if one.quantity == "tpot_s"]
+    assert tpot.after_error_fraction is not None
+    assert abs(tpot.after_error_fraction) < 0.1 < 0.2 < abs(tpot.before_error_fraction)
+
+
+def test_throughput_that_arrivals_set_and_their_first_tokens_calibrate_nothing() -> None:
+    record = made("h100-sxm-80gb", [arriving(rate) for rate in RATES])
+    rows = [
+        row.model_copy(
+            update={
+                "measured": {"ttft_s": row.measured["tpot_s"], "output_tokens_per_s": spread(99.0)}
+            }
+        )
+        for row in record.rows
+    ]
+    assert calibrated(record.model_copy(update={"rows": rows})).calibration is None
+
+
+def test_arrivals_that_may_have_queued_do_not_count() -> None:
+    crowded = [arriving(rate, concurrency=200, max_num_seqs=256) for rate in RATES]
+    assert calibrated(made("h100-sxm-80gb", crowded)).calibration is None
+
+
+def test_a_throughput_that_arrivals_set_is_what_arrives() -> None:
+    record = made("h100-sxm-80gb", [arriving(2.0), arriving(500.0)])
+    rows = [
+        row.model_copy(
+            update={
+                "measured": row.measured
+                | {"output_tokens_per_s": spread(512.0), "ttft_s": spread(0.1)}
+            }
+        )
+        for row in record.rows
+    ]
+    found = compare_record(record.model_copy(update={"rows": [rows[0]]}))
+    (rate,) = [one.before for one in found.figures if one.quantity == "output_tokens_per_s"]
+    assert rate.mid == rate.high == pytest.approx(512.0)
+    more = compare_record(record.model_copy(update={"rows": [rows[1]]}))
+    kept = {one.quantity: one.before for one in more.figures}
+    assert kept["output_tokens_per_s"].mid < 500.0 * 256.0
+    assert set(kept) == {"tpot_s", "output_tokens_per_s"}
+    ((_, error),) = more.refused
+    assert error.code == "arrivals_outrun"
+
+
+def spread(value: float) -> Spread:
+    return Spread(median=value, low=value, high=value, repeats=1)
 
 
 def test_a_peak_is_compared_without_what_was_there_before_the_model() -> None:

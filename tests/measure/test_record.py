@@ -57,6 +57,30 @@ def test_round_trip() -> None:
     assert parse_record(record_text(record)) == record
 
 
+@pytest.mark.parametrize(
+    ("changes", "there"),
+    [
+        ({"arrivals": "poisson", "request_rate_per_s": 2.0}, True),
+        ({"arrivals": "poisson"}, False),
+        ({"arrivals": "poisson", "request_rate_per_s": 0.0}, False),
+        ({"arrivals": "loop", "request_rate_per_s": 2.0}, False),
+        # As written before the rate was kept: mean requests in flight, as of a loop.
+        ({"id": "endpoint-1-r2", "arrivals": "loop", "notes": ["poisson_arrivals"]}, True),
+    ],
+)
+def test_arrivals_at_random_have_a_rate_and_others_none(
+    changes: dict[str, Any], there: bool
+) -> None:
+    text = json.dumps(document(rows=[row("a") | changes]))
+    if not there:
+        with pytest.raises(InvalidInput):
+            parse_record(text)
+        return
+    record = parse_record(text)
+    assert record.rows[0].request_rate_per_s == changes.get("request_rate_per_s")
+    assert measurements_of(record)[0].request_rate_per_s == changes.get("request_rate_per_s", 0.0)
+
+
 def test_only_quiet_rows_that_were_measured_count() -> None:
     record = parse_record(json.dumps(document()))
     found = measurements_of(record)

@@ -14,10 +14,19 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from planner.catalog.measurements import POISSON
 from planner.measure.endpoint.options import EndpointOptions, Lengths, Level
 from planner.measure.endpoint.prompts import ABSURD, Prompts
 from planner.measure.endpoint.stream import Piece
-from planner.measure.record import Conditions, Percentiles, Record, Row, Spread
+from planner.measure.record import (
+    KEPT_UP,
+    LEAST_ARRIVALS,
+    Conditions,
+    Percentiles,
+    Record,
+    Row,
+    Spread,
+)
 from planner.scenario import Scenario
 
 # In a closed loop the first requests start together and the last ones run alone; with fewer than this many rounds
@@ -120,7 +129,8 @@ def level_row(
     """One load's requests as a row.
 
     A closed loop of a few rounds in which all went well counts in a calibration, where the server counted the tokens.
-    Poisson arrivals are another thing than the loop that the planner's times are for, and only tell.
+    So do Poisson arrivals that the server kept up with: there were enough, and it delivered most of what they asked for
+    while they came.
 
     Args:
         model: as the server names it.
@@ -130,7 +140,9 @@ def level_row(
     wall_s = max((one.ended_s for one in done), default=begun_s) - begun_s
     closed = level.concurrency is not None
     counted = all(one.counted and one.prompt_counted for one in done)
-    rounds = closed and len(done) >= ROUNDS * (level.concurrency or 1)
+    rate = None if closed else _arrival_rate(answers, level)
+    enough = len(done) >= (ROUNDS * (level.concurrency or 1) if closed else LEAST_ARRIVALS)
+    kept_up = rate is None or len(done) / max(wall_s, 1e-9) >= KEPT_UP * rate
     scenario: dict[str, str | int | float | bool] = {
         key: value for key, value in options.given.items() if key in Scenario.model_fields
     }
@@ -146,14 +158,17 @@ def level_row(
         {
             "id": f"endpoint-{number}-{name}",
             "scenario": scenario,
-            "arrivals": "loop",
-            "role": "fit" if rounds and counted and len(done) == len(answers) else "other",
+            "arrivals": "loop" if closed else POISSON,
+            "request_rate_per_s": rate,
+            "role": "fit"
+            if enough and kept_up and counted and len(done) == len(answers)
+            else "other",
             "outcome": "measured" if done else "failed",
             "measured": measured,
             "percentiles": percentiles,
             "counts": dict(Counter(one.outcome for one in answers)),
             "notes": list(
-                _notes(options, answers, done, poisson=not closed, few=closed and not rounds)
+                _notes(options, answers, done, closed=closed, few=not enough, behind=not kept_up)
             ),
         }
     )
@@ -178,12 +193,13 @@ def _notes(
     answers: Sequence[Answer],
     done: Sequence[Answer],
     *,
-    poisson: bool,
+    closed: bool,
     few: bool,
+    behind: bool,
 ) -> Iterator[str]:
     yield "ttft_from_sending"
-    if poisson:
-        yield "poisson_arrivals"
+    if behind:
+        yield "arrivals_not_kept_up_with"
     if any(not one.counted for one in done):
         yield "tokens_counted_as_pieces"
     if any(not one.prompt_counted for one in done):
@@ -193,7 +209,7 @@ def _notes(
     if len(done) < len(answers):
         yield "some_requests_failed"
     if few:
-        yield "too_few_rounds"
+        yield "too_few_rounds" if closed else "too_few_arrivals"
     asked = [options.lengths[i % len(options.lengths)].output_tokens for i in range(len(answers))]
     if done and _mean([one.output_tokens for one in done]) < SHORT * _mean(asked):
         yield "answers_ended_early"
@@ -224,6 +240,13 @@ def _figures(
                 rate = tokens / wall_s
                 measured[name] = Spread(median=rate, low=rate, high=rate, repeats=1)
     return measured, percentiles
+
+
+def _arrival_rate(answers: Sequence[Answer], level: Level) -> float:
+    """Requests per second as they really came, which of few differ from what was asked for by chance."""
+    begun = sorted(one.started_s for one in answers if one.outcome != "not_sent")
+    span_s = begun[-1] - begun[0] if begun else 0.0
+    return (len(begun) - 1) / span_s if span_s > 0.0 else level.rate_per_s or 0.0
 
 
 def _mean(values: Sequence[int]) -> float:

@@ -139,6 +139,7 @@ def _row(
         id=stem if taken[stem] == 1 else f"{stem}-{taken[stem]}",
         scenario=scenario,
         arrivals=one.arrivals,
+        request_rate_per_s=one.request_rate_per_s,
         role=one.role,
         measured={quantity: figure.spread for quantity, figure in measured.items()},
         noisy=one.noisy,

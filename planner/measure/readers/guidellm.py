@@ -111,13 +111,14 @@ def _rows(benchmark: Mapping[str, Any]) -> list[ResultRow]:
         found = stat(repeats=1, total=_of(metrics, name, "mean"))
         if found is not None:
             measured[quantity] = found
-    kind, in_flight = _strategy(benchmark)
+    kind, in_flight, rate = _strategy(benchmark)
     failed = finite(inside(totals, "errored"))
     load = Load(
         completed=completed,
         failed=int(failed) if failed is not None and failed > 0 else 0,
         sent=completed,
         in_flight=None if kind == "throughput" else in_flight,
+        poisson_rate_per_s=rate if kind == "poisson" else None,
         open_loop=kind not in ("concurrent", "synchronous", "throughput"),
         input_tokens=_tokens(metrics, "prompt_token_count", "input"),
         output_tokens=_tokens(metrics, "output_token_count", "output"),
@@ -129,16 +130,17 @@ def _rows(benchmark: Mapping[str, Any]) -> list[ResultRow]:
     return serving_rows(load, measured, ("imported_mean_lengths",) if any(spreads) else ())
 
 
-def _strategy(benchmark: Mapping[str, Any]) -> tuple[str, int | None]:
-    """How requests were sent, and how many at once: where 0.4 and later say it, else where earlier ones do."""
+def _strategy(benchmark: Mapping[str, Any]) -> tuple[str, int | None, float | None]:
+    """How requests were sent, how many at once and how many a second, from where each version says it."""
     for place in ("config", "args"):
         strategy = inside(benchmark, place, "strategy")
         kind = name_in(inside(strategy, "type_")) or name_in(inside(strategy, "kind"))
         if kind is not None:
             streams = whole(positive(inside(strategy, "streams")))
             streams = streams or whole(positive(inside(strategy, "max_concurrency")))
-            return kind, 1 if kind == "synchronous" else streams
-    return "", None
+            rate = positive(inside(strategy, "rate"))
+            return kind, 1 if kind == "synchronous" else streams, rate
+    return "", None, None
 
 
 def _tokens(metrics: Mapping[str, Any], name: str, side: str) -> int | None:

@@ -43,6 +43,7 @@ RATES: dict[RecordQuantity, str] = {
 }
 SIDES = ("input", "output")
 KNOWN_FORM = "1"  # of AIPerf's schema_version, before the dot
+RANDOM_KEYS = ("arrival_pattern", "request_rate_mode")  # how gaps between arrivals are drawn
 CSV_START = "Metric,"
 
 Table = Mapping[str, Mapping[str, Any]]
@@ -67,7 +68,7 @@ def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
     }
     printed = _model(config)
     model = known_model(printed)
-    in_flight, open_loop = _load(config)
+    in_flight, open_loop, poisson_rate = _load(config)
     measured = _figures(table)
     latency, requests = measured.get("e2e_s"), _requests(table) or 0
     load = Load(
@@ -76,6 +77,7 @@ def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
         sent=requests,
         in_flight=in_flight,
         open_loop=open_loop,
+        poisson_rate_per_s=poisson_rate,
         input_tokens=_mean_tokens(table, "input"),
         output_tokens=_mean_tokens(table, "output"),
         request_throughput_per_s=positive(inside(table, "request_throughput", "avg")),
@@ -185,9 +187,9 @@ def _model(config: Any) -> str:
     return ""
 
 
-def _load(config: Any) -> tuple[int | None, bool]:
-    """Requests at once, and whether they arrived at a rate, from where each of the tools and versions keeps it."""
-    in_flight, at_a_rate = None, False
+def _load(config: Any) -> tuple[int | None, bool, float | None]:
+    """Requests at once, whether they came at a rate, and at which at random, from where each tool has it."""
+    in_flight, at_a_rate, poisson_rate = None, False, None
     for place in (
         _phase(config),
         inside(config, "loadgen"),
@@ -199,8 +201,12 @@ def _load(config: Any) -> tuple[int | None, bool]:
         in_flight = in_flight or whole(positive(given))
         kind = name_in(inside(place, "type"))
         at_a_rate = at_a_rate or kind not in (None, "concurrency")
-        at_a_rate = at_a_rate or positive(inside(place, "request_rate")) is not None
-    return in_flight, at_a_rate
+        rate = positive(inside(place, "request_rate"))
+        at_a_rate = at_a_rate or rate is not None
+        ways = (kind, *(name_in(inside(place, key)) for key in RANDOM_KEYS))
+        if "poisson" in ways:
+            poisson_rate = poisson_rate or rate or positive(inside(place, "rate"))
+    return in_flight, at_a_rate, poisson_rate
 
 
 def _phase(config: Any) -> Any:

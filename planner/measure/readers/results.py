@@ -7,14 +7,21 @@ which GPU, with which engine and which weights, and whatever else the file doesn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from planner.errors import Note
 from planner.measure.readers.untrusted import MIN_MAGNITUDE, finite, positive
-from planner.measure.record import MAX_ROWS, RecordQuantity, Row, Spread
+from planner.measure.record import (
+    KEPT_UP,
+    LEAST_ARRIVALS,
+    MAX_ROWS,
+    Arrivals,
+    RecordQuantity,
+    Row,
+    Spread,
+)
 
-Arrivals = Literal["loop", "together"]
 Role = Literal["fit", "other"]
 NORMAL_P90 = (
     1.2816  # standard deviations between the mean and the 90th percentile of a normal distribution
@@ -100,6 +107,7 @@ class ResultRow:
         measured: figures by quantity.
         notes: codes, further to those of the figures.
         noisy: so much went wrong that it doesn't count.
+        request_rate_per_s: at which requests came, for "poisson" alone.
     """
 
     workload: Mapping[str, int]
@@ -108,6 +116,7 @@ class ResultRow:
     measured: Mapping[RecordQuantity, Stat]
     notes: tuple[str, ...] = ()
     noisy: bool = False
+    request_rate_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,8 @@ class Load:
     Attributes:
         completed, failed: requests; sent: as many as were to be sent, which is how many ran where nothing says more.
         in_flight: requests at once at most; None: no limit.
-        open_loop: they arrived at a rate of their own, not each after another's end.
+        open_loop: they arrived at a rate of their own, not each after another's end; poisson_rate_per_s: which, where
+            it is stated that they came at random and nothing else held them back.
         input_tokens, output_tokens: means.
         request_throughput_per_s, e2e_s: for the number in flight, where arrivals come at a rate (Little's law).
     """
@@ -153,6 +163,7 @@ class Load:
     output_tokens: int | None
     request_throughput_per_s: float | None = None
     e2e_s: float | None = None
+    poisson_rate_per_s: float | None = None
 
 
 def serving_rows(
@@ -161,7 +172,8 @@ def serving_rows(
     """The rows that one run of a serving benchmark gives.
 
     A closed loop counts in a fit. Where all requests came at once only the rates do: times are those of waiting. Where
-    they came at a rate nothing does, since the planner's loop isn't that; the concurrency is then the mean in flight.
+    they came at random they count if the server kept up; at a rate of another kind (evenly, in bursts, with a limit)
+    nothing does, since the planner has no answer to that. The concurrency is then the mean in flight.
     """
     codes = list(notes)
     sent = max(load.sent, load.completed, 1)
@@ -191,6 +203,11 @@ def serving_rows(
             flying = max(round(load.request_throughput_per_s * load.e2e_s), 1)
         if flying is None or (load.in_flight is not None and flying > load.in_flight):
             flying = load.in_flight
+        rate, served = load.poisson_rate_per_s, load.request_throughput_per_s
+        if rate is not None and load.in_flight is None:
+            steady = sent >= LEAST_ARRIVALS and served is not None and served >= KEPT_UP * rate
+            random = row(flying, "fit" if steady else "other", every, "imported_poisson")
+            return [replace(random, arrivals="poisson", request_rate_per_s=rate)]
         return [row(flying, "other", every, "imported_open_loop")]
     if load.in_flight is None or load.in_flight >= sent:
         rates = [name for name in every if name.endswith("_per_s")]

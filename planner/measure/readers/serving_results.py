@@ -189,6 +189,7 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
         sent=sent,
         in_flight=whole(positive(data.get("max_concurrency"))),
         open_loop=_at_a_rate(data.get("request_rate")) or bool(data.get("ramp_up_strategy")),
+        poisson_rate_per_s=_poisson_rate(data),
         input_tokens=_mean_tokens(data.get("total_input_tokens"), completed),
         output_tokens=outputs,
         request_throughput_per_s=positive(data.get("request_throughput")),
@@ -255,6 +256,19 @@ def _at_a_rate(rate: Any) -> bool:
     if isinstance(rate, str):
         return rate.lower() not in {"inf", "infinity", ""}
     return positive(rate) is not None
+
+
+def _poisson_rate(data: Mapping[str, Any]) -> float | None:
+    """The rate of arrivals at random; None where they came in bursts, evenly or at a rate that rose.
+
+    References:
+        Both tools draw the gaps from an exponential distribution; vLLM's is a gamma distribution whose shape, the
+        burstiness, is 1 unless it is set (vllm/benchmarks/serve.py).
+    """
+    burstiness = data.get("burstiness")
+    if data.get("ramp_up_strategy") or (burstiness is not None and number_in(burstiness) != 1.0):
+        return None
+    return positive(number_in(data.get("request_rate")))
 
 
 def _numbers(values: Any) -> list[float]:

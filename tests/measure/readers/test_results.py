@@ -79,11 +79,70 @@ def test_a_detailed_file_s_lists_give_percentiles() -> None:
     assert ttft.spread.high == pytest.approx(0.034 + 13.5 * 0.0008)
 
 
-def test_a_rate_of_arrivals_is_no_closed_loop() -> None:
+def test_arrivals_at_random_are_no_closed_loop() -> None:
     (row,) = recognise(data("vllm-serve-rate.json")).rows
-    assert (row.role, row.notes) == ("other", ("imported_open_loop",))
+    assert (row.arrivals, row.request_rate_per_s) == ("poisson", 5.5)
+    assert (row.role, row.notes) == ("fit", ("imported_poisson",))
     # Little's law: 5.1 requests a second that take 3.13 s each.
     assert row.workload["concurrency"] == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "arrivals", "role"),
+    [
+        ({"request_rate": "5.5"}, "poisson", "fit"),
+        ({"burstiness": None}, "poisson", "fit"),
+        ({"burstiness": 0.5}, "loop", "other"),
+        ({"ramp_up_strategy": "linear"}, "loop", "other"),
+        ({"max_concurrency": 20}, "loop", "other"),
+        ({"request_throughput": 3.0}, "poisson", "other"),
+        ({"completed": 20, "num_prompts": 20}, "poisson", "other"),
+        ({"request_rate": "inf"}, "loop", "fit"),
+    ],
+)
+def test_only_enough_arrivals_at_random_that_were_kept_up_with_count(
+    changes: dict[str, Any], arrivals: str, role: str
+) -> None:
+    document = json.loads(data("vllm-serve-rate.json")) | changes
+    row = recognise(json.dumps(document)).rows[0]
+    assert (row.arrivals, row.role) == (arrivals, role)
+    assert (row.request_rate_per_s is not None) == (arrivals == "poisson")
+
+
+def test_sglang_s_rate_is_one_of_arrivals_at_random() -> None:
+    line = json.loads(data("sglang-serving.jsonl").splitlines()[0])
+    line |= {"request_rate": 0.001, "max_concurrency": None}
+    (row,) = recognise(json.dumps(line)).rows
+    assert (row.arrivals, row.request_rate_per_s) == ("poisson", 0.001)
+
+
+@pytest.mark.parametrize(("kind", "arrivals"), [("poisson", "poisson"), ("constant", "loop")])
+def test_guidellm_says_how_requests_came(kind: str, arrivals: str) -> None:
+    document = json.loads(data("guidellm-0.5.json"))
+    for one in document["benchmarks"]:
+        one["config"]["strategy"] = {"type_": kind, "rate": 3.0}
+    rows = recognise(json.dumps(document)).rows
+    assert {row.arrivals for row in rows} == {arrivals}
+    assert {row.request_rate_per_s for row in rows} == {3.0 if kind == "poisson" else None}
+
+
+@pytest.mark.parametrize(
+    ("loadgen", "rate"),
+    [
+        ({"request_rate": 2.0, "arrival_pattern": "poisson"}, 2.0),
+        ({"request_rate": 2.0, "request_rate_mode": "poisson"}, 2.0),
+        ({"request_rate": 2.0, "arrival_pattern": "constant"}, None),
+        ({"request_rate": 2.0}, None),
+    ],
+)
+def test_aiperf_s_arrivals_are_random_where_it_says_so(
+    loadgen: dict[str, Any], rate: float | None
+) -> None:
+    export = json.loads(data("aiperf.json"))
+    export["input_config"]["loadgen"] = loadgen
+    (row,) = recognise(json.dumps(export)).rows
+    assert row.request_rate_per_s == rate
+    assert row.arrivals == ("loop" if rate is None else "poisson")
 
 
 def test_of_requests_sent_at_once_only_the_rates_count() -> None:
@@ -209,8 +268,9 @@ def test_aiperf_s_phases_say_the_load() -> None:
     assert reading.rows == recognise(data("aiperf.json")).rows
     assert reading.known == {"model": "Qwen/Qwen3-8B"}
     phase |= {"type": "poisson", "rate": 4.0}
+    del phase["concurrency"]
     (row,) = recognise(json.dumps(export)).rows
-    assert row.role == "other"
+    assert (row.arrivals, row.request_rate_per_s) == ("poisson", 4.0)
 
 
 @pytest.mark.parametrize("said", [{"was_cancelled": True}, {"is_complete": False}])
@@ -367,7 +427,8 @@ def test_vllm_s_results_calibrate_their_gpu_and_engine() -> None:
 
 def test_rows_that_do_not_count_give_no_calibration() -> None:
     name = "vllm-serve-rate.json"
-    record = read_results(data(name), name, given_for(name))
+    bursts = json.loads(data(name)) | {"burstiness": 0.5}
+    record = read_results(json.dumps(bursts), name, given_for(name))
     assert measurements_of(record) == []
     assert calibrated(record).calibration is None
 
