@@ -117,7 +117,7 @@ def _speed_table(found: Record) -> str:
             )
         )
     head = _head(*FIGURES, "held", "held_coverage", "target_in_sample", "target_held_out")
-    return table_html(h("accuracy.families_title"), head, rows)
+    return table_html(h("accuracy.families_title"), head, rows, folds=True)
 
 
 def _memory_table(found: Record) -> str:
@@ -130,7 +130,7 @@ def _memory_table(found: Record) -> str:
         rows.append((_name(name), count, models, *figures, _share(one.held), target))
     head = [*_head("family", "rows"), h("memory_accuracy.column.models")]
     head += _head(*FIGURES[2:], "held", "target")
-    return table_html(h("memory_accuracy.title"), head, rows)
+    return table_html(h("memory_accuracy.title"), head, rows, folds=True)
 
 
 def own_table(chosen: tuple[Compared, ...]) -> str:

@@ -187,6 +187,17 @@ SHEET = """
   .hr-table { font-size: .8125rem; }
   .hr-table th, .hr-table td { padding: .28rem .25rem; }
   .hr-whole .hr-table td:first-child { min-width: 6rem; }
+  .hr-folds, .hr-folds tbody { display: block; }
+  .hr-folds thead { display: none; }
+  .hr-folds tr {
+    display: grid; grid-template-columns: repeat(3, 1fr); border-top: 1px solid var(--hr-line);
+    padding: .3rem 0;
+  }
+  .hr-folds td { border: none; text-align: left; white-space: normal; }
+  .hr-folds td:first-child { grid-column: 1 / -1; font-weight: 600; }
+  .hr-folds td:not(:first-child)::before {
+    content: attr(data-head); display: block; color: var(--hr-grey); font-size: .75rem;
+  }
 }
 .hr-stack { display: grid; gap: .6rem; }
 .hr-stack > * { min-width: 0; }

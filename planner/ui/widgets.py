@@ -240,23 +240,32 @@ def notes_html(sentences: Iterable[str], kind: str) -> str:
 
 
 def table_html(
-    caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], wrap: Collection[int] = ()
+    caption: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    wrap: Collection[int] = (),
+    *,
+    folds: bool = False,
 ) -> str:
     """A table; cells are HTML, the first column names the row.
 
     Args:
         wrap: columns of prose, which may take several lines.
+        folds: on a telephone a row is a block with its name on top and each figure under its head (plain text).
     """
     classes = [' class="hr-wrap"' if number in wrap else "" for number in range(len(head))]
     columns = "".join(
         f'<th scope="col"{given}>{cell}</th>' for given, cell in zip(classes, head, strict=True)
     )
+    if folds:
+        classes = [f'{given} data-head="{cell}"' for given, cell in zip(classes, head, strict=True)]
     body = "".join(
         f"<tr>{''.join(f'<td{given}>{cell}</td>' for given, cell in zip(classes, row, strict=True))}</tr>"
         for row in rows
     )
+    kind = "hr-table hr-folds" if folds else "hr-table"
     return (
-        f'<div class="hr-scroll" tabindex="0"><table class="hr-table"><caption>{caption}</caption>'
+        f'<div class="hr-scroll" tabindex="0"><table class="{kind}"><caption>{caption}</caption>'
         f"<thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

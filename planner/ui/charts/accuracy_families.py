@@ -102,7 +102,14 @@ def _layout(names: Sequence[str], low: float, high: float) -> dict[str, Any]:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1].rstrip()}…"
+    """A name of at most `MOST_LETTERS`; a few words after its last comma tell it from its neighbours, and stay."""
+    if len(name) <= MOST_LETTERS:
+        return name
+    head, comma, tail = name.rpartition(", ")
+    ending = comma + tail
+    if not comma or len(ending) > MOST_LETTERS // 2:
+        head, ending = name, ""
+    return f"{head[: MOST_LETTERS - 1 - len(ending)].rstrip()}…{ending}"
 
 
 def _spans(errors: dict[str, dict[str, float]]) -> dict[str, Any]:
