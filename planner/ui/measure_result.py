@@ -50,6 +50,7 @@ from planner.ui.widgets import (
     table_html,
 )
 
+IMPORTED = "imported"  # the one note of a record that warns of nothing
 COMPARED_KEY = "measure_compared"
 FIGURE_KINDS = {"B/s": "bandwidth", "FLOP/s": "flops", "s": "time"}
 
@@ -63,9 +64,11 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
     compared = _compared(record)
     _headline(record, compared)
     _use(record, evaluation)
-    warnings = condition_words(record) + note_words(record.notes)
+    warnings = condition_words(record) + note_words(one for one in record.notes if one != IMPORTED)
     if warnings:
         draw(notes_html(warnings, "warn"))
+    if IMPORTED in record.notes:
+        draw(notes_html(note_words([IMPORTED]), "info"))
     if told := import_words(record):
         with st.expander(t("measure.import_notes"), key="measure-import-notes"):
             draw(notes_html(told, "info"))

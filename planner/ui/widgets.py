@@ -77,7 +77,7 @@ def _own_markup(sentence: str) -> str:
 
 def note_html(note: Note) -> str:
     """A note as HTML, with verdicts in it in the visitor's language, and addresses as links."""
-    values = _each(html.escape, note.values)
+    values = _each(html.escape, _with_engine_name(note.values))
     if note.values.get("verdict") in VERDICT_MARKS:
         values["verdict"] = h(f"verdict.{note.values['verdict']}")
     sentence = _own_markup(say_note(Note(note.code, values), state.language()))
@@ -86,14 +86,19 @@ def note_html(note: Note) -> str:
     )
 
 
+def _with_engine_name(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a sentence with the engine called as people call it, where they name one by its id."""
+    id_ = str(values.get("engine"))
+    return {**values, "engine": engine_name(id_)} if id_ in engine_ids() else dict(values)
+
+
 def refusal_text(error: PlannerError) -> str:
     """What a refusal says, as Markdown, with the field called as on the page."""
     field = state.plain(f"field.{error.field}") if error.field in state.RESETTABLE else error.field
     values = {key: value for key, value in error.values.items() if key != "field"}
     if isinstance(missing := values.get("missing"), (list, tuple)):
         values["missing"] = tuple(missing_label(str(name)) for name in missing)
-    if str(values.get("engine")) in engine_ids():
-        values["engine"] = engine_name(str(values["engine"]))
+    values = _with_engine_name(values)
     if (card := values.get("accelerator")) is not None:
         values["accelerator"] = accelerator_names().get(str(card).partition("@")[0], card)
     return escape_markdown(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from planner.measure.comparison import compare_record, counted, is_rate, is_time
 from planner.measure.readers import read_results
 from planner.measure.store import Store
 from planner.ui.locale import LANGUAGES, text
-from tests.ui.driver import charts, clean, named, open_app, words
+from tests.ui.driver import charts, clean, markup, named, open_app, words
 
 FIXTURES = Path(__file__).resolve().parents[1] / "measure" / "readers" / "fixtures"
 
@@ -65,6 +66,11 @@ def test_what_the_file_does_not_say_is_asked_for(language: str, own_machine: Pat
     rate = text("measure.quantity.output_tokens_per_s", language)
     assert rate not in chart.spec
     assert text("measure.quantity.tpot_s", language) in chart.spec
+    # Good news, so without the mark of a warning.
+    note = re.escape(text("note.imported", language))
+    assert re.findall(rf'class="hr-note hr-(\w+)">[^\n]{{0,40}}<span>{note}', markup(app)) == [
+        "info"
+    ]
 
 
 def test_a_row_counts_one_rate(own_machine: Path) -> None:
@@ -98,7 +104,6 @@ def test_a_file_that_says_everything_asks_for_nothing(own_machine: Path) -> None
     app = upload("en", "llama-bench.json")
     assert fields(app) == {}
     press(app)
-    assert len(Store(own_machine).kept()) == 1
 
 
 def test_a_name_that_the_catalogue_lacks_is_shown(own_machine: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_calibration_for_something_else_says_that_it_does_not_count(language: 
         "name": "my box",
         "date": "2026-11-30",
         "accelerator": DEVICE["name"],
-        "engine": "transformers",
+        "engine": "Hugging Face transformers",
     }
     wanted = text("note.own_calibration_elsewhere", language, kinds=("nf4",), **told)
     assert wanted in words(app)
