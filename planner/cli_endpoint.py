@@ -12,10 +12,8 @@ from types import FrameType
 from typing import Any
 
 from planner.cli_flags import HELP, model_reference
-from planner.errors import InvalidInput
 
 LOOPS = "1,4,16"
-TRACE_BYTES = 1_000_000
 GIVEN = ("gpu", "gpus", "tp", "pp", "dp", "engine", "engine_version", "weights", "kv", "dtype")
 WHOLE = ("gpus", "tp", "pp", "dp")
 
@@ -44,7 +42,7 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
         "--trace",
         metavar="FILE",
         default=None,
-        help="lengths of requests instead, taken in turn: lines of prompt and answer tokens",
+        help="lengths of requests instead, taken in turn: lines of prompt and answer tokens; - for standard input",
     )
     parser.add_argument(
         "--concurrency",
@@ -189,6 +187,7 @@ def _options(arguments: argparse.Namespace) -> tuple[Any, dict[str, dict[str, An
     Raises:
         PlannerError: what is asked for can't be meant, or what is said of the server can't be.
     """
+    from planner.cli_readers import read_file
     from planner.measure.endpoint.options import levels_of, parse_options, parse_trace
 
     given = {
@@ -204,7 +203,7 @@ def _options(arguments: argparse.Namespace) -> tuple[Any, dict[str, dict[str, An
         {"input_tokens": arguments.input_tokens, "output_tokens": arguments.output_tokens}
     ]
     if arguments.trace is not None:
-        lengths = parse_trace(_text(Path(arguments.trace)))
+        lengths = parse_trace(read_file(arguments.trace))
     loops = arguments.concurrency
     if loops is None:
         loops = "" if arguments.rate else LOOPS
@@ -237,16 +236,3 @@ def _resolve(
 
     config = configs.get(given["model"])
     resolve(Scenario.parse(given | lengths | ({"config": config} if config else {})))
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(TRACE_BYTES + 1)
-    except OSError as error:
-        raise InvalidInput(
-            "file_unreadable", field=str(path), reason=error.strerror or ""
-        ) from error
-    if len(data) > TRACE_BYTES:
-        raise InvalidInput("trace_too_big", field="trace", limit_bytes=TRACE_BYTES)
-    return data.decode("utf-8", "replace")

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -156,6 +157,7 @@ class Job:
         *,
         owner: str,
         about: Mapping[str, str],
+        given: bytes = b"",
         grace_s: float = GRACE_S,
     ) -> None:
         """Starts it.
@@ -163,6 +165,7 @@ class Job:
         Args:
             command: what writes progress to standard output, and its record to `written_to`.
             keep: takes the record's file once the process has ended, whichever way.
+            given: what the process reads from its standard input.
 
         Raises:
             PlannerError: the process can't be started (`measuring_not_started`).
@@ -180,17 +183,21 @@ class Job:
             else {"start_new_session": True}
         )
         try:
-            self._process = subprocess.Popen(
-                list(command),
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                **group,
-            )
+            # A file without a name: a pipe would keep whoever starts the process until it has read everything.
+            with tempfile.TemporaryFile() as standard_input:
+                standard_input.write(given)
+                standard_input.seek(0)
+                self._process = subprocess.Popen(
+                    list(command),
+                    cwd=ROOT,
+                    stdin=standard_input,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    encoding="utf-8",
+                    errors="replace",
+                    **group,
+                )
         except OSError as error:
             raise PlannerError("measuring_not_started", reason=error.strerror or "?") from None
         self._readers = [
@@ -322,13 +329,16 @@ class Jobs:
         self._starting = threading.Lock()
         self._job: Job | None = None
 
-    def start(self, arguments: Sequence[str], *, owner: str, about: Mapping[str, str]) -> Job:
+    def start(
+        self, arguments: Sequence[str], *, owner: str, about: Mapping[str, str], given: bytes = b""
+    ) -> Job:
         """Starts a measurement.
 
         Args:
             arguments: of the verb `measure`; where it writes and that it tells its progress are added.
             owner: token of whoever starts it.
             about: what was asked for, to show it.
+            given: what it reads from its standard input.
 
         Raises:
             Busy: something is being measured on this machine already.
@@ -347,6 +357,7 @@ class Jobs:
                 self._keep,
                 owner=owner,
                 about=about,
+                given=given,
                 grace_s=self._grace_s,
             )
             return self._job

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,11 +14,15 @@ from planner.measure.endpoint.options import (
     MAX_LENGTH,
     MAX_REQUESTS,
     MAX_SECONDS,
+    MAX_TRACE_BYTES,
+    MAX_TRACE_LINES,
     levels_of,
     parse_options,
+    parse_trace,
 )
 from planner.scenario import DATA_FIELDS
 from planner.ui import choices, state
+from planner.ui.measure_files import MOST_MB
 from planner.ui.measure_run import is_running, start, start_button
 from planner.ui.measure_switch import (
     ENDPOINT,
@@ -71,7 +75,8 @@ def endpoint_tab() -> None:
             help=t("measure.endpoint_model_help"),
             persist_state="session",
         ).strip()
-    load = _load()
+    trace = _trace()
+    load = _load(lengths=not trace)
     same = st.toggle(
         plain("measure.endpoint_same"), value=False, key="endpoint_same",
         help=t("measure.endpoint_same_help"), persist_state="session",
@@ -84,8 +89,9 @@ def endpoint_tab() -> None:
         lambda: start(
             [*arguments(url, model, load, told), *_limits(url)],
             {"device": urlsplit(url).netloc},
+            _written(trace or []),
         ),
-        ready=bool(url) and _possible(url, model, load),
+        ready=bool(url) and trace is not None and _possible(url, model, load, trace),
     )
     draw(f'<p class="hr-about">{_key_words(url)}</p>')
 
@@ -109,8 +115,35 @@ def _key_words(url: str) -> str:
     return h("measure.endpoint_key_elsewhere", address=address, **names)
 
 
-def _load() -> dict[str, str]:
-    """Values of the flags that say what is sent."""
+def _trace() -> list[dict[str, int]] | None:
+    """Lengths of the requests from a file, none without one; None where it can't be read, which is said."""
+    file = st.file_uploader(
+        plain("measure.endpoint_trace"),
+        type=["csv", "txt"],
+        key="endpoint_trace",
+        max_upload_size=MOST_MB,
+        help=t("measure.endpoint_trace_help", lines=MAX_TRACE_LINES, size=MAX_TRACE_BYTES),
+    )
+    if file is None:
+        return []
+    try:
+        found = parse_trace(file.getvalue())
+    except PlannerError as refusal:
+        with st.container(key="refusal-trace"):
+            st.markdown(refusal_text(refusal))
+        return None
+    draw(f'<p class="hr-about">{h("measure.endpoint_trace_read", rows=len(found))}</p>')
+    return found
+
+
+def _written(trace: Sequence[Mapping[str, int]]) -> bytes:
+    """A trace as the command line reads it, of nothing but the numbers that were understood."""
+    lines = (f"{one['input_tokens']},{one['output_tokens']}\n" for one in trace)
+    return "".join(lines).encode()
+
+
+def _load(*, lengths: bool) -> dict[str, str]:
+    """Values of the flags that say what is sent; without `lengths` those stand in the trace on standard input."""
     with st.grid(4, min_column_width=150, gap="small"):
         api = st.selectbox(
             plain("measure.endpoint_api"),
@@ -120,10 +153,12 @@ def _load() -> dict[str, str]:
             persist_state="session",
         )
         inputs = st.number_input(
-            plain("field.input_tokens"), 1, MAX_LENGTH, 512, 1, key="endpoint_input", persist_state="session"
+            plain("field.input_tokens"), 1, MAX_LENGTH, 512, 1, key="endpoint_input", persist_state="session",
+            disabled=not lengths,
         )  # fmt: skip
         outputs = st.number_input(
-            plain("field.output_tokens"), 1, MAX_LENGTH, 128, 1, key="endpoint_output", persist_state="session"
+            plain("field.output_tokens"), 1, MAX_LENGTH, 128, 1, key="endpoint_output", persist_state="session",
+            disabled=not lengths,
         )  # fmt: skip
         loops = st.text_input(
             plain("measure.endpoint_loads"), LOADS, key="endpoint_loads", max_chars=60,
@@ -144,8 +179,9 @@ def _load() -> dict[str, str]:
         )  # fmt: skip
     return {
         "api": str(api or APIS[0]),
-        "input-tokens": str(inputs),
-        "output-tokens": str(outputs),
+        "input-tokens": str(inputs) if lengths else "",
+        "output-tokens": str(outputs) if lengths else "",
+        "trace": "" if lengths else "-",
         "concurrency": loops.strip() or ("" if rates.strip() else LOADS),
         "rate": rates.strip(),
         "requests": "" if requests is None else str(requests),
@@ -159,15 +195,17 @@ def arguments(url: str, model: str, load: Mapping[str, str], told: Mapping[str, 
     return ["endpoint", url, *(f"--{name}={value}" for name, value in values.items() if value)]
 
 
-def _possible(url: str, model: str, load: Mapping[str, str]) -> bool:
+def _possible(
+    url: str, model: str, load: Mapping[str, str], trace: Sequence[Mapping[str, int]]
+) -> bool:
     """Whether that can be asked for; says what is wrong where it can't."""
-    lengths = {
-        name: int(load[name.replace("_", "-")]) for name in ("input_tokens", "output_tokens")
-    }
+    lengths = trace or [
+        {name: int(load[name.replace("_", "-")]) for name in ("input_tokens", "output_tokens")}
+    ]
     requests = int(load["requests"]) if load["requests"] else None
     try:
         levels = levels_of(load["concurrency"], load["rate"], requests)
-        parse_options({"url": url, "model": model, "lengths": [lengths], "levels": levels})
+        parse_options({"url": url, "model": model, "lengths": lengths, "levels": levels})
     except PlannerError as refusal:
         with st.container(key="refusal-endpoint"):
             st.markdown(refusal_text(refusal))

@@ -89,10 +89,10 @@ def rounded_left(seconds: float) -> float:
     return max(round(seconds / step), 1) * step
 
 
-def start(arguments: Sequence[str], about: Mapping[str, str]) -> None:
-    """Starts `measure` with these arguments; a refusal is kept for `run_state` to say."""
+def start(arguments: Sequence[str], about: Mapping[str, str], given: bytes = b"") -> None:
+    """Starts `measure` with these arguments and standard input; a refusal is kept for `run_state` to say."""
     try:
-        jobs().start([*arguments, "--lang", language()], owner=owner(), about=about)
+        jobs().start([*arguments, "--lang", language()], owner=owner(), about=about, given=given)
     except PlannerError as refusal:
         st.session_state[REFUSED_KEY] = refusal
 

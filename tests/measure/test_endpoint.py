@@ -412,10 +412,28 @@ def test_options_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None
 
 def test_a_trace_is_read_from_lines() -> None:
     wanted = [{"input_tokens": 100, "output_tokens": 20}, {"input_tokens": 5, "output_tokens": 1}]
-    assert parse_trace("input,output\n100,20\n\n5; 1\n") == wanted
-    for bad in ("", "one two\n", "1,2\n3\n", "1,-2\n", "1,2,3\n", "²,1\n"):
-        with pytest.raises(InvalidInput):
-            parse_trace(bad)
+    assert parse_trace(b"input,output\n100,20\n\n5; 1\n") == wanted
+
+
+@pytest.mark.parametrize(
+    ("bad", "code", "line"),
+    [
+        ("", "trace_empty_or_long", None),
+        ("one two\n", "trace_empty_or_long", None),
+        ("1,2\n3\n", "trace_bad_line", 2),
+        ("1,-2\n", "trace_bad_line", 1),
+        ("1,2,3\n", "trace_bad_line", 1),
+        ("²,1\n", "trace_bad_line", 1),
+        ("prompt,answer\n1,2\n0,2\n", "trace_bad_length", 3),
+        ("1,200001\n", "trace_bad_length", 1),
+        ("1,2\n" * 10_001, "trace_empty_or_long", None),
+        ("1,2\n" * 260_000, "trace_too_big", None),
+    ],
+)
+def test_a_bad_trace_is_refused_with_its_line(bad: str, code: str, line: int | None) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_trace(bad.encode())
+    assert (refused.value.code, refused.value.values.get("line")) == (code, line)
 
 
 def test_prompts_grow_to_the_length_that_the_server_counts() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from planner.cli_endpoint import _options
 from planner.cli_parser import build_parser
 from planner.measure import job as jobs_module
+from planner.measure.job import Jobs
 from planner.measure.record import parse_record
 from planner.measure.store import Store
 from planner.ui.locale import LANGUAGES, text
@@ -88,6 +91,40 @@ def test_without_the_scenario_nothing_is_said_of_what_runs_there(asked: list[lis
     press(filled(app, endpoint_url=URL), "endpoint-start")
     finished()
     assert not [word for word in asked[0] if word.startswith(("--gpu", "--catalogue-model"))]
+
+
+def with_trace(app: AppTest, content: bytes) -> AppTest:
+    named(app.file_uploader, "endpoint_trace").set_value(("trace.csv", content, "text/csv"))
+    app.run()
+    clean(app)
+    return app
+
+
+def test_a_file_of_lengths_reaches_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[list[str], bytes]] = []
+
+    def start(_jobs: Jobs, arguments: Sequence[str], *, given: bytes, **_: Any) -> None:
+        started.append((list(arguments), given))
+
+    monkeypatch.setattr(Jobs, "start", start)
+    app = with_trace(filled(opened("en"), endpoint_url=URL), b"prompt,answer\n300;20\n\n7 9\n")
+    assert "2 requests in the file" in saying(app)
+    assert named(app.number_input, "endpoint_input").disabled
+    press(app, "endpoint-start")
+    ((arguments_given, content),) = started
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(content)))
+    options, _ = _options(build_parser().parse_args(["measure", *arguments_given]))
+    assert [(one.input_tokens, one.output_tokens) for one in options.lengths] == [(300, 20), (7, 9)]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_file_that_is_no_trace_says_which_line_and_what_to_do(language: str) -> None:
+    app = with_trace(filled(opened(language), endpoint_url=URL), b"300,20\n300,twenty\n")
+    values = {"line": 2, "given": "300,twenty"}
+    said = saying(app).replace("\\", "")
+    assert text("error.trace_bad_line", language, **values) in said
+    assert "512,128" in said
+    assert named(app.button, "endpoint-start").disabled
 
 
 def test_no_value_can_pose_as_a_flag() -> None:

@@ -16,6 +16,8 @@ MAX_TOKENS = 4_000_000
 MAX_CONCURRENCY = 512
 MAX_LENGTH = 200_000
 MAX_LEVELS = 12
+MAX_TRACE_BYTES = 1_000_000
+MAX_TRACE_LINES = 10_000
 KEY_VARIABLE = "HEADROOM_ENDPOINT_KEY"
 
 
@@ -63,7 +65,7 @@ class EndpointOptions(Strict):
     url: str = Field(min_length=8, max_length=400)
     model: str = Field(default="", max_length=200)
     api: Literal["completions", "chat"] = "completions"
-    lengths: list[Lengths] = Field(min_length=1, max_length=10_000)
+    lengths: list[Lengths] = Field(min_length=1, max_length=MAX_TRACE_LINES)
     levels: list[Level] = Field(min_length=1, max_length=MAX_LEVELS)
     warmup: int = Field(default=2, ge=0, le=50)
     max_seconds: float = Field(default=300.0, gt=0, le=MAX_SECONDS, allow_inf_nan=False)
@@ -131,22 +133,30 @@ def _cells(given: str) -> list[str]:
     return [one.strip() for one in given.split(",") if one.strip()]
 
 
-def parse_trace(text: str) -> list[dict[str, int]]:
+def parse_trace(content: bytes) -> list[dict[str, int]]:
     """Lengths of a small trace: lines of prompt and answer tokens, with a comma, semicolon or blank in between.
 
     A first line of words is a header and is skipped, and so are empty lines.
 
     Raises:
-        InvalidInput: for a line that isn't two numbers, none at all, or too many.
+        InvalidInput: for a file that is too large, a line that isn't two lengths within bounds, no line, or too many.
     """
+    if len(content) > MAX_TRACE_BYTES:
+        raise InvalidInput("trace_too_big", field="trace", limit_bytes=MAX_TRACE_BYTES)
     found: list[dict[str, int]] = []
-    for number, line in enumerate(text.splitlines()[:20_000], 1):
+    lines = content.decode("utf-8-sig", "replace").splitlines()
+    for number, line in enumerate(lines[: 2 * MAX_TRACE_LINES], 1):
         cells = line.replace(",", " ").replace(";", " ").split()
         if not cells or (number == 1 and not any(cell.isdecimal() for cell in cells)):
             continue
         if len(cells) != 2 or not all(cell.isdecimal() and len(cell) <= 9 for cell in cells):
             raise InvalidInput("trace_bad_line", field="trace", line=number, given=line[:60])
-        found.append({"input_tokens": int(cells[0]), "output_tokens": int(cells[1])})
-    if not found or len(found) > 10_000:
-        raise InvalidInput("trace_empty_or_long", field="trace", rows=len(found), limit=10_000)
+        prompt, answer = map(int, cells)
+        if not (1 <= prompt <= MAX_LENGTH and 1 <= answer <= MAX_LENGTH):
+            raise InvalidInput("trace_bad_length", field="trace", line=number, limit=MAX_LENGTH)
+        found.append({"input_tokens": prompt, "output_tokens": answer})
+    if not found or len(found) > MAX_TRACE_LINES:
+        raise InvalidInput(
+            "trace_empty_or_long", field="trace", rows=len(found), limit=MAX_TRACE_LINES
+        )
     return found
