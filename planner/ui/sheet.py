@@ -269,6 +269,7 @@ SHEET = """
   .st-key-top > :has(> .st-key-brand) { margin-right: auto; }
   .st-key-nav [data-testid="stPageLink"] a { padding: .25rem .5rem; }
   .hr-phone { display: inline; }
+  [data-testid="stButtonGroup"] > [role="radiogroup"] { flex-wrap: wrap; }
   .hr-verdict { grid-template-columns: 1fr; }
   .hr-verdict .hr-more { grid-column: 1; }
   .hr-verdict .hr-lead { font-size: 1.08rem; }

@@ -172,6 +172,14 @@ def test_families_are_read_on_a_telephone_without_a_move_sideways(
     expect(tables.first.locator("th").last).to_be_visible()
 
 
+def test_choices_side_by_side_wrap_on_a_telephone(browser_page: Page, app_url: str) -> None:
+    browser_page.set_viewport_size({"width": 390, "height": 900})
+    page = visit(browser_page, f"{app_url}/accuracy?lang=es")
+    groups = page.locator('.st-key-accuracy-choices [role="radiogroup"]')
+    expect(groups).to_have_count(2, timeout=30_000)
+    assert [one.evaluate("n => n.scrollWidth - n.clientWidth") for one in groups.all()] == [0, 0]
+
+
 MEETINGS = """chart => {
   const svg = chart.querySelector('.main-svg').getBoundingClientRect();
   const words = [...chart.querySelectorAll('.annotation-text, .xtitle')];
