@@ -14,6 +14,8 @@ from planner.errors import BadProfile, MissingFigure
 from planner.quantity import Basis
 
 FOLDER = "calibrations"
+INDEX = "index"  # the file that says which file serves, and how far its times are known
+BURSTS = "bursts"  # the file for requests that all come at once
 ENOUGH_ROWS = 10  # on an accelerator, for an estimate on it to count as calibrated
 WIDTHS = {
     "fp32": "32bit",
@@ -175,6 +177,7 @@ class Constants:
         shelf: Shelf = SHIPPED,
         version: str = "",
     ) -> None:
+        self.engine = engine
         self.accelerator = accelerator
         self.shelf = shelf
         self.group = accelerator_class(accelerator)
@@ -311,6 +314,13 @@ class Constants:
         if entry is not None and not entry[1].per_kind:
             return entry[0].value
         return self.value("prefill_attention")
+
+    def burst_time(self) -> float:
+        """What the steps of a server take that all its requests reach at once, against the fit's: by engine."""
+        if self.kind != "continuous":
+            return 1.0
+        figures = self.shelf.figures(BURSTS)
+        return figures.get(f"{self.engine}.burst_time", figures["burst_time"]).value
 
     def prefill_experts(self) -> float:
         """What kernels of routed experts reach of `prefill`; but for continuous batching the same as in a step."""

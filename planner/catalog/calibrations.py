@@ -91,6 +91,7 @@ class Calibration:
         cache_traffic: bytes moved for each byte of cache read; cache_repeats: more of them for each query head that
             shares a key-value head, where keys and values are repeated before they are read.
         dequantise_flops: fp32 operations' worth of time to unpack an element.
+        burst_time: what the steps of a server take that all its requests reach at once, against those constants.
     """
 
     id: str
@@ -142,6 +143,7 @@ class Calibration:
     cache_traffic: Quantity
     cache_repeats: Quantity
     dequantise_flops: Quantity
+    burst_time: Quantity
 
     def efficiency(self, dtype: str, *, prefill: bool = False) -> Quantity:
         """Part of the dense peak that matrix products in `dtype` reach.
@@ -160,12 +162,13 @@ def _band(found: Constants, group: str, what: str, *, experts: bool) -> tuple[fl
     """The range that held-out rows of this kind of engine, model and group gave, or the nearest that is stated.
 
     Groups are the labels of a basis, and "other-model": on hardware that the fit covers, a family that it hasn't seen.
-    A file may state ranges of its own for classes of accelerators.
+    A file may state ranges of its own, for classes of accelerators or for all.
     """
     figures = calibration_figures("index")
     model, kind = "experts" if experts else "dense", found.kind
     names = (
         f"{found.file}.{found.group.name}.{what}",
+        f"{found.file}.{what}",
         f"{kind}.{group}.{model}.{what}",
         f"{kind}.{group}.{what}",
         f"{group}.{what}",
@@ -314,6 +317,7 @@ def build_calibration(
         pipeline_fraction=table["pipeline_fraction"].value,
         host_layer_s=host,
         host_overlap_fraction=0.0 if found.group.is_host else 1.0,
+        burst_time=found.burst_time(),
         **{key: found.value(key) for key in (*DIRECT, *PREFILL)},
         **{key: found.optional_by_kind(key, NEUTRAL.get(key, 0.0)) for key in EAGER},
     )

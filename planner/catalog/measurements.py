@@ -47,8 +47,9 @@ MEMORY_QUANTITIES = (
     "allocated_bytes",
 )
 POISSON, RATE = "poisson", "request_rate_per_s"
-ARRIVALS = ("loop", "together", "backlog", POISSON)
-_OWN = ("id", "source", "arrivals", RATE, "replicas", "constants", "settings", "note")
+ARRIVALS = ("loop", "together", "backlog", "burst", "offline", POISSON)
+LENGTHS = ("", "varied")
+_OWN = ("id", "source", "arrivals", "lengths", RATE, "replicas", "constants", "settings", "note")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +62,10 @@ class Measurement:
         source: key of `measurement_sources`.
         scenario: fields of the scenario, as text where they come from a CSV.
         arrivals: "loop" (each request is followed by the next), "together" (one batch from start to end), "backlog"
-            (many more than can run are there from the start, so that every place is always taken) or "poisson" (at
-            random, at a rate of their own).
+            (many more than can run are there from the start, so that every place is always taken), "burst" (all are
+            sent to a server at once), "offline" (the program that an engine runs in hands it all of them at once) or
+            "poisson" (at random, at a rate of their own).
+        varied: requests differ in length, and the scenario's lengths are means.
         replicas: deployments that the throughput is the sum of.
         measured: values by name of QUANTITIES or MEMORY_QUANTITIES, in the unit that the name ends with; memory is of
             one GPU.
@@ -84,6 +87,7 @@ class Measurement:
     settings: str = ""
     constants: str = ""
     request_rate_per_s: float = 0.0
+    varied: bool = False
 
 
 def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement]:
@@ -114,8 +118,9 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
         rate = stated.pop(RATE, 0.0)
         arrivals = row.get("arrivals") or "loop"
         replicas = row.get("replicas") or "1"
+        lengths = row.get("lengths") or ""
         known = arrivals in ARRIVALS and (arrivals == POISSON) == (rate > 0.0)
-        if not stated or not known or not replicas.isdigit():
+        if not stated or not known or lengths not in LENGTHS or not replicas.isdigit():
             raise BadProfile("measurement_incomplete", file=family, key=key)
         scenario = {
             name: text
@@ -134,6 +139,7 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
             row.get("settings") or "",
             row.get("constants") or "",
             rate,
+            lengths == "varied",
         )
 
 

@@ -20,7 +20,7 @@ from planner.catalog.files import profile_lines
 from planner.catalog.measurements import SPEED_FAMILIES, measurements
 from planner.errors import BadProfile, Note, PlannerError
 from planner.measure.predict import Run, band_of, predicted, run_of
-from planner.measure.refit import spread_of, unseen_inside
+from planner.measure.spread import spread_unseen
 from planner.quantity import FloatArray
 from planner.speed.bounds import tpot_bound
 
@@ -132,6 +132,8 @@ def family_name(run: Run, quantity: str) -> str:
     name = NAMES.get((family, quantity), family)
     if name.startswith("serving") and family == "serving":
         return f"{name}.{'experts' if run.mixture else 'dense'}"
+    if family == "serving-throughput":
+        return f"{family}.{run.measurement.arrivals}"
     if name.startswith("transformers") and run.mixture:
         return "transformers.experts"
     return name
@@ -241,7 +243,7 @@ def held_coverage(group: Sequence[Point]) -> float | None:
     names = np.array([_left_out(one, fold) for one in with_fold])
     inside = 0
     for name in set(names):
-        low, high = spread_of(residuals[names != name], unseen_inside(len(set(names)) - 1))
+        low, high = spread_unseen(residuals[names != name], names[names != name])
         ratio = np.exp(-residuals[names == name])
         inside += int(np.sum((ratio >= 1.0 + low) & (ratio <= 1.0 + high)))
     return inside / len(with_fold)
@@ -276,10 +278,10 @@ def cause(one: Point) -> str:
     """A code for the likely cause of a large error, from what the model is known to leave out."""
     run = one.run
     engine, scenario = run.deployment.engine.id, run.scenario
+    if run.measurement.family == "serving-throughput":
+        return "stock_server" if run.measurement.arrivals == "burst" else "share_of_memory"
     if run.max_running < scenario.concurrency / run.measurement.replicas:
         return "cache_full"
-    if run.measurement.family == "serving-throughput":
-        return "not_a_steady_loop"
     if one.quantity == "ttft_s" and one.measured > 10.0 * one.mid:
         return "queued"
     if run.measurement.family == "mlperf":

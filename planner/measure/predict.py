@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from planner.catalog.accelerators import Accelerator
+from planner.catalog.calibration_constants import BURSTS, INDEX, calibration_figures
 from planner.catalog.calibrations import Calibration, calibration_for
 from planner.catalog.measurements import POISSON, Measurement
 from planner.deployment import Deployment, calibration_key, resolve
 from planner.memory_limits import budget_of
-from planner.quantity import Quantity
+from planner.quantity import Basis, Quantity
 from planner.scenario import Scenario
+from planner.speed.burst import burst_seconds
 from planner.speed.open_loop import MOST_STATES, open_loop_point
 from planner.speed.prefill import prefill
 from planner.speed.serving_point import ServingPoint, mixed_step, serving_point
@@ -21,6 +23,7 @@ from planner.speed_answer import most_running, widened
 
 SPEED = ("tpot_s", "ttft_s", "prefill_s", "output_tokens_per_s", "total_tokens_per_s")
 FIRST = ("ttft_s", "prefill_s")
+AT_ONCE = ("burst", "offline")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,8 +91,12 @@ def resolve_run(measurement: Measurement) -> Run:
         concurrency=float(many),
         max_model_len=scenario.max_model_len,
     )
+    settings, groups = deployment.settings, deployment.parallelism.dp
     if deployment.calibration.kind == "static":
         most = float(many)  # it ran, whatever our budget says
+    elif most < many and budget.kv_pool.mid <= 0.0 and not budget.pool.empty:
+        # A pool that holds nothing is contradicted by the run, and says nothing of how many ran.
+        most = min(float(many), float(groups * settings.max_num_seqs))
     return Run(measurement, scenario, deployment, float(most))
 
 
@@ -121,6 +128,11 @@ def predicted(
         return found | _together(run, constants, rest)
     if arrivals == "together" and constants.kind == "slots" and rest != ["tpot_s"]:
         return found | _in_chunks(run, constants, rest)
+    if _comes_at_once(run, constants):
+        found |= _at_once(run, constants, rest)
+        rest = [name for name in rest if name not in found]
+        if not rest:
+            return found
     if arrivals == "backlog":
         return found | _saturated(run, constants, rest)
     if arrivals == POISSON:
@@ -177,14 +189,48 @@ def _mixed(run: Run, calibration: Calibration) -> tuple[Quantity, StepTime]:
 def _saturated(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str, float]:
     """Every place always taken: what the mixed step delivers, whatever each request waited before it."""
     decoding, step = _mixed(run, calibration)
-    rate = float(decoding / step.total_s) * run.measurement.replicas
     inputs, outputs = float(run.scenario.input_tokens), float(run.scenario.output_tokens)
+    # What the host spends on each request that comes in, spread over the steps as the prompts are.
+    groups = run.deployment.parallelism.dp
+    incoming = float(decoding / groups / outputs * calibration.prefill_sequence_s)
+    rate = float(decoding) / (float(step.total_s) + incoming) * run.measurement.replicas
     values = {
         "tpot_s": float(step.total_s),
         "output_tokens_per_s": rate,
         "total_tokens_per_s": rate * (inputs + outputs) / outputs,
     }
     return {name: values[name] for name in wanted if name in values}
+
+
+def _comes_at_once(run: Run, calibration: Calibration) -> bool:
+    """Whether the run is a burst that the model has: of an engine that batches by step, and a model that generates."""
+    arrives = run.measurement.arrivals in AT_ONCE
+    return arrives and calibration.kind == "continuous" and run.deployment.work.generates
+
+
+def _at_once(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str, float]:
+    """Rates of a burst from its first request to its last answer's end, by how the requests reach the engine."""
+    deployment, scenario, row = run.deployment, run.scenario, run.measurement
+    inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
+    requests = float(max(scenario.concurrency // row.replicas, 1))
+    seconds = burst_seconds(
+        deployment.work,
+        deployment.hardware,
+        calibration,
+        requests=requests,
+        places=run.max_running,
+        input_tokens=inputs,
+        output_tokens=outputs,
+        max_num_batched_tokens=float(deployment.settings.max_num_batched_tokens),
+        varied=row.varied,
+    )
+    if row.arrivals == "burst":
+        seconds *= float(calibration.burst_time)
+    values = {
+        "output_tokens_per_s": requests * outputs / seconds * row.replicas,
+        "total_tokens_per_s": requests * (inputs + outputs) / seconds * row.replicas,
+    }
+    return {name: float(values[name]) for name in wanted if name in values}
 
 
 def _arriving(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str, float]:
@@ -273,6 +319,8 @@ def band_of(run: Run, quantity: str, calibration: Calibration) -> tuple[float, f
     """The relative range of a quantity's time, wider for what goes to host memory, as an answer has it (fractions)."""
     first = quantity in FIRST
     band = calibration.ttft_band if first else calibration.tpot_band
+    if quantity.endswith("_per_s") and _comes_at_once(run, calibration) and not calibration.own:
+        band = _burst_band(run, calibration)
     deployment, scenario = run.deployment, run.scenario
     if deployment.machine is None:
         return band
@@ -285,3 +333,13 @@ def band_of(run: Run, quantity: str, calibration: Calibration) -> tuple[float, f
         time = decode_step(work, hardware, calibration, users, halfway)
     low, high = widened(deployment, band, time.offloaded_fraction)
     return float(low), float(high)
+
+
+def _burst_band(run: Run, calibration: Calibration) -> tuple[float, float]:
+    """The range of requests that all come at once, from runs of such; no narrower than a card's that none is like."""
+    figures = calibration_figures(INDEX)
+    name = f"{BURSTS}.{run.measurement.arrivals}"
+    low, high = figures[f"{name}.low"].value, figures[f"{name}.high"].value
+    if calibration.basis <= Basis.TRANSFERRED:
+        return low, high
+    return min(low, calibration.tpot_band[0]), max(high, calibration.tpot_band[1])

@@ -36,7 +36,7 @@ RecordQuantity = Literal[
     "peak_bytes",
     "cache_bytes_per_token",
 ]
-Arrivals = Literal["loop", "together", "poisson"]
+Arrivals = Literal["loop", "together", "burst", "offline", "poisson"]
 Origin = Literal["device", "endpoint", "imported"]
 Outcome = Literal["measured", "out_of_memory", "failed", "not_run"]
 
@@ -87,7 +87,7 @@ class Row(Strict):
 
     Attributes:
         scenario: fields of Scenario without config, device and calibration, which the record holds once for all rows.
-        arrivals: "loop", "together" or "poisson", as in profiles/measurements.
+        arrivals, varied: as in profiles/measurements.
         request_rate_per_s: at which requests came, for "poisson" alone; `concurrency` is then the mean in flight.
         role: "fit" counts in the calibration; "check" is held back to test it; "other" says something else.
         percentiles: of requests, where the figure is one of each request.
@@ -100,6 +100,7 @@ class Row(Strict):
     scenario: dict[str, str | int | float | bool]
     arrivals: Arrivals
     request_rate_per_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    varied: bool = False
     role: Literal["fit", "check", "other"] = "fit"
     outcome: Outcome = "measured"
     measured: dict[RecordQuantity, Spread] = Field(default_factory=dict)
@@ -252,7 +253,16 @@ def measurement_of(record: Record, row: Row) -> Measurement:
     values = scenario_values(record, row)
     rate = row.request_rate_per_s or 0.0
     return Measurement(
-        row.id, record.name, "own", values, row.arrivals, 1, measured, "", request_rate_per_s=rate
+        row.id,
+        record.name,
+        "own",
+        values,
+        row.arrivals,
+        1,
+        measured,
+        "",
+        request_rate_per_s=rate,
+        varied=row.varied,
     )
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from planner.catalog.calibration_constants import Shelf, accelerator_class
+from planner.catalog.calibration_constants import BURSTS, Shelf, accelerator_class
 from planner.catalog.measurements import Measurement
 from planner.errors import InvalidInput, Note, PlannerError
 from planner.measure.fit.plans import (
+    APART,
     EAGER,
     EAGER_LOOPS,
-    OFFLINE,
     PLANS,
     Plan,
     Stage,
@@ -37,6 +35,7 @@ class Outcome:
         seen: what was fitted; fitted: log(predicted / measured) of it in sample.
         held: the same by folds that left out models, accelerators or engines, by the name of what was left out.
         files: the calibration file that serves each observation.
+        folds: the constants of each of those fits, by what was left out and its name.
     """
 
     family: str
@@ -45,6 +44,7 @@ class Outcome:
     fitted: FloatArray
     held: Mapping[str, FloatArray]
     files: tuple[str, ...]
+    folds: Mapping[str, Mapping[str, Shelf]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,9 +98,17 @@ def accelerator_fold(seen: Sequence[Observation]) -> Callable[[Observation], str
 
 
 def refit_family(
-    plan: Plan, runs: Sequence[Run], shelf: Shelf, *, hold_out: bool = True
+    plan: Plan,
+    runs: Sequence[Run],
+    shelf: Shelf,
+    *,
+    hold_out: bool = True,
+    under: Mapping[str, Mapping[str, Shelf]] | None = None,
 ) -> tuple[Shelf, Outcome]:
     """One family fitted over a shelf, with its hold-outs.
+
+    Args:
+        under: of the family that the plan builds on, the constants of its folds.
 
     Raises:
         PlannerError: where a run lacks a constant or a rate that it needs.
@@ -109,13 +117,21 @@ def refit_family(
     laid, stages = plan.run(seen, shelf, {})
     hints = hints_of(stages)
     held: dict[str, FloatArray] = {}
+    shelves: dict[str, Mapping[str, Shelf]] = {}
     if hold_out:
-        held["model"] = held_out(plan, seen, model_fold, shelf, hints=hints)
-        held["accelerator"] = held_out(
-            plan, seen, accelerator_fold(seen), shelf, cards=True, hints=hints
-        )
+        folds = {"model": model_fold, "accelerator": accelerator_fold(seen)}
         if len({engine_fold(one) for one in seen}) > 1:
-            held["engine"] = held_out(plan, seen, engine_fold, shelf, hints=hints)
+            folds["engine"] = engine_fold
+        for kind, fold in folds.items():
+            held[kind], shelves[kind] = held_out(
+                plan,
+                seen,
+                fold,
+                shelf,
+                cards=kind == "accelerator",
+                hints=hints,
+                under=(under or {}).get(kind),
+            )
     return laid, Outcome(
         plan.family,
         tuple(seen),
@@ -123,6 +139,7 @@ def refit_family(
         errors(seen, laid),
         held,
         _serving_files(seen, stages, laid),
+        shelves,
     )
 
 
@@ -131,6 +148,8 @@ def _serving_files(
 ) -> tuple[str, ...]:
     """The file that answers each observation; what a version's file leaves alone is that of the one it builds on."""
     dense = {stage.file for stage in stages if stage.file != EAGER_LOOPS}
+    if dense == {BURSTS}:
+        return (BURSTS,) * len(seen)
     files = []
     for one in seen:
         file = calibration_on(shelf, one.run).id
@@ -146,7 +165,8 @@ def refit(families: Mapping[str, Sequence[Measurement]]) -> Refit:
         families: rows by family; those without a plan are left aside.
     """
     shelf = Shelf()
-    outcomes, refused = [], []
+    outcomes: dict[str, Outcome] = {}
+    refused: list[Note] = []
     for family, plan in PLANS.items():
         rows = families.get(family)
         if not rows:
@@ -155,42 +175,11 @@ def refit(families: Mapping[str, Sequence[Measurement]]) -> Refit:
         refused += notes
         if not runs:
             continue
-        shelf, outcome = refit_family(plan, runs, shelf)
-        outcomes.append(outcome)
-    return Refit(shelf, tuple(outcomes), tuple(refused))
-
-
-BETWEEN = 0.45  # of the spread of held-out residuals, what lies between models or cards and not inside each
-WIDEST_INSIDE = 0.9
-SEEN_INSIDE = 0.84  # of the rows fitted: 80 % of other rows of the same models and cards, checked on 1,600 left out
-
-
-def unseen_inside(groups: int, wanted: float = 0.8) -> float:
-    """The part of held-out rows that a range must hold so that it holds `wanted` of another model's or card's.
-
-    Rows of one model err together. Where all of their spread lies between groups that are exchangeable, a range from m
-    of them must hold 1 + 1/m times as much (conformal prediction); where none does, it needs no more.
-
-    Args:
-        groups: models or cards that the residuals are of, at least 1.
-
-    References:
-        Conformal prediction with grouped data: Dunn, Wasserman and Ramdas, arXiv 1809.07441.
-    """
-    return min(wanted * (1.0 + BETWEEN / groups), WIDEST_INSIDE)
-
-
-def spread_of(residuals: FloatArray, inside: float = 0.8) -> tuple[float, float]:
-    """The range around a prediction that held `inside` of what was measured: ends of measured / predicted − 1.
-
-    Raises:
-        ValueError: for no residuals.
-    """
-    ratio = np.exp(-residuals[~np.isnan(residuals)])
-    if not len(ratio):
-        raise ValueError("no residuals")
-    low, high = np.quantile(ratio, (0.5 - inside / 2.0, 0.5 + inside / 2.0))
-    return min(float(low) - 1.0, -0.02), max(float(high) - 1.0, 0.02)
+        below = outcomes.get(plan.over)
+        shelf, outcomes[family] = refit_family(
+            plan, runs, shelf, under=below.folds if below else None
+        )
+    return Refit(shelf, tuple(outcomes.values()), tuple(refused))
 
 
 def by_plan(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
@@ -205,7 +194,7 @@ def by_plan(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
         if row.family in CHECKS:
             continue
         family = own.get(row.scenario.get("engine", ""), "serving")
-        if row.family in OFFLINE:
+        if row.family in APART:
             family = row.family
         if any(quantity in row.measured for quantity in PLANS[family].quantities):
             found.setdefault(family, []).append(row)

@@ -7,48 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from planner.catalog.calibration_constants import accelerator_class, calibration_data
+from planner.catalog.calibration_constants import BURSTS, calibration_data
 from planner.catalog.files import profile_lines, write_profile
 from planner.errors import BadProfile
-from planner.measure.fit.constants import FEWEST
+from planner.measure.bands import bands, named_by
 from planner.measure.fit.offline import OLD, TUNED
-from planner.measure.fit.plans import EAGER, EARLIER, ENGINES, OFFLINE, POOL, SLOTS, Stage
+from planner.measure.fit.plans import EARLIER, ENGINES, OFFLINE, POOL, Stage
 from planner.measure.fit.problem import Observation
-from planner.measure.refit import (
-    SEEN_INSIDE,
-    Outcome,
-    Refit,
-    model_fold,
-    spread_of,
-    unseen_inside,
-)
+from planner.measure.refit import Outcome, Refit
 from planner.quantity import FloatArray
 
 FOLDER = "calibrations"
 KNOWN_FROM = 0.1  # a value that the rows narrowed by less than this is what was expected beforehand
-TIME = {"tpot_s": "tpot", "ttft_s": "ttft", "prefill_s": "ttft"}
 HEADERS = {
     "vllm": "vLLM on data-centre NVIDIA GPUs: its own constants around those of all engines.",
     "sglang": "SGLang on data-centre NVIDIA GPUs: its own constants around those of all engines.",
     "tensorrt-llm": "TensorRT-LLM on data-centre NVIDIA GPUs: its own constants around those of all engines.",
+    BURSTS: "Requests that all reach a server at once: what its steps take against the loops that constants are from.",
     "sglang-0.5.8": "SGLang before 0.5.9: its time to first token, from rows with fixed lengths.",
     "tensorrt-llm-1.0": "TensorRT-LLM before 1.1: its time to first token, from rows with fixed lengths.",
-}
-# Which hold-out a basis takes its range from, and how much wider it is where less than that is known: the cards left
-# out are of two generations, those carried to are of many.
-WIDTHS = {
-    "continuous": {
-        "other-model": ("model", 1.0),
-        "transferred": ("accelerator", 1.5),
-        "physics": ("accelerator", 2.0),
-        "assumed": ("accelerator", 2.5),
-    },
-    "slots": {"transferred": ("accelerator", 1.0), "assumed": ("accelerator", 1.5)},
-    "static": {
-        "transferred": ("model", 1.0),
-        "physics": ("model", 1.0),
-        "assumed": ("accelerator", 1.0),
-    },
 }
 
 
@@ -263,80 +240,11 @@ def _quoted(value: Any) -> str:
     return text if text.isalpha() else '"' + text.replace('"', '\\"') + '"'
 
 
-KINDS = {"serving": "continuous", SLOTS: "slots", EAGER: "static"}
-"""The kind of engine that a family's constants are for; offline runs have several."""
-
-
-def offline_bands(outcome: Outcome) -> dict[str, tuple[float, float]]:
-    """Ranges by file and class of accelerator, from rows whose model was left out; where there are ten rows."""
-    groups: dict[str, list[int]] = {}
-    for i, (one, file) in enumerate(zip(outcome.seen, outcome.files, strict=True)):
-        name = accelerator_class(one.run.deployment.accelerator).name
-        groups.setdefault(f"{file}.{name}.tpot", []).append(i)
-    held = _as_times(outcome)(outcome.held["model"])
-    return {
-        name: spread_of(held[rows], _inside(outcome, rows, "model"))
-        for name, rows in sorted(groups.items())
-        if len(rows) >= FEWEST and not np.isnan(held[rows]).all()
-    }
-
-
-def bands(outcome: Outcome) -> dict[str, tuple[float, float]]:
-    """Ranges by kind of engine, basis, kind of model and what is estimated, from residuals of the matching hold-out.
-
-    Continuous batching: a model of a family that the fit has seen gets the range in sample; another one that of folds
-    without its model; a card that no fit covers that of folds without the card. Other kinds as in WIDTHS.
-    """
-    if outcome.family in OFFLINE:
-        return offline_bands(outcome)
-    kind = KINDS[outcome.family]
-    found: dict[str, tuple[float, float]] = {}
-    widths = WIDTHS[kind]
-    for what, quantities in (
-        ("tpot", ("tpot_s", "output_tokens_per_s", "total_tokens_per_s")),
-        ("ttft", ("ttft_s", "prefill_s")),
-    ):
-        for model, experts in (("dense", False), ("experts", True)):
-            chosen = np.array(
-                [o.quantity in quantities and o.run.mixture is experts for o in outcome.seen]
-            )
-            if chosen.sum() < 20:
-                continue
-            signed = _as_times(outcome)
-            if kind == "continuous":
-                found[f"{kind}.calibrated.{model}.{what}"] = spread_of(
-                    signed(outcome.fitted)[chosen], SEEN_INSIDE
-                )
-            for group, (fold, wider) in widths.items():
-                inside = _inside(outcome, [int(i) for i in np.flatnonzero(chosen)], fold)
-                low, high = spread_of(signed(outcome.held[fold])[chosen], inside)
-                low = 1.0 / (1.0 + (1.0 / (1.0 + low) - 1.0) * wider) - 1.0
-                found[f"{kind}.{group}.{model}.{what}"] = (low, high * wider)
-    return found
-
-
-def _inside(outcome: Outcome, rows: Sequence[int], fold: str) -> float:
-    """How much of the rows a range of theirs must hold, by the models or cards that they are of."""
-    mine = [outcome.seen[i] for i in rows]
-    groups = {model_fold(o) if fold == "model" else o.run.deployment.accelerator.id for o in mine}
-    return unseen_inside(len(groups))
-
-
-def _as_times(outcome: Outcome) -> Any:
-    sign = np.array([-1.0 if one.quantity.endswith("_per_s") else 1.0 for one in outcome.seen])
-
-    def turned(residuals: FloatArray) -> FloatArray:
-        return np.asarray(sign * residuals)
-
-    return turned
-
-
 def _index_text(refit: Refit) -> str:
     data = calibration_data("index")
     replaced = []
     for outcome in refit.outcomes:
-        offline = outcome.family in OFFLINE
-        replaced += _files(outcome) if offline else [KINDS[outcome.family]]
+        replaced += named_by(outcome)
     figures = {
         key: value
         for key, value in data["figures"].items()

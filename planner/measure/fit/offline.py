@@ -30,13 +30,18 @@ WIDTH = {"16bit": "16bit", "fp8": "8bit", "fp4": "4bit", "mxfp4": "4bit"}
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A constant of a whole file: its range, where it is expected and how far from there it may be."""
+    """A constant of a whole file: its range, where it is expected and how far from there it may be.
+
+    Attributes:
+        others: keys that share its value.
+    """
 
     key: str
     low: float
     high: float
     of: Callable[[Calibration], float]
     spread: float
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,10 @@ TUNED_SHARED = (
     Shared("step_s", 1e-6, 5e-3, lambda c: _number(c.step_s), 0.7),
     Shared("layer_s", 1e-6, 2e-4, lambda c: _number(c.layer_s), 0.5),
     Shared("sequence_s", *OVERHEAD, lambda c: _number(c.sequence_s), 1.0),
+    Shared("prefill_sequence_s", 1e-6, 2e-2, lambda c: _number(c.prefill_sequence_s), 3.0),
+)
+TUNED_EXPERTS = Shared(
+    "experts.fp4", 0.05, 0.98, lambda c: _number(c.experts), 0.5, ("experts.mxfp4",)
 )
 TUNED_BY_KIND = (
     ByClass("experts.fp4", 0.05, 0.98, lambda c: _number(c.experts), 0.3, ("fp4",)),
@@ -119,7 +128,11 @@ def parts(
         if len(mine) < FEWEST:
             continue
         if tuned:
-            rounds: list[list[object]] = [[*TUNED_SHARED, *TUNED_BY_KIND, *TUNED_BY_CLASS]]
+            # What hand-made kernels of experts gain is found over all kinds of weights before it is for each.
+            rounds: list[list[object]] = [
+                [*TUNED_SHARED, TUNED_EXPERTS, *TUNED_BY_CLASS],
+                list(TUNED_BY_KIND),
+            ]
         elif OLD[file] == "llama-cpp":
             rounds = [list(OLD_SLOTS)]
         else:
@@ -136,7 +149,7 @@ def parameters(
     for constant in constants:
         if isinstance(constant, Shared):
             centre = constant.of(calibration_on(shelf, mine[0].run))
-            made.append(_parameter(file, constant.key, constant, centre))
+            made.append(_parameter(file, (constant.key, *constant.others), constant, centre))
         elif isinstance(constant, ByClass):
             made += _by_class(file, mine, constant, shelf)
     return made
@@ -155,10 +168,12 @@ def _by_class(
             continue
         if key not in made:
             centre = constant.of(calibration_on(shelf, one.run))
-            made[key] = _parameter(file, key, constant, centre)
+            made[key] = _parameter(file, (key,), constant, centre)
     return [made[key] for key in sorted(made)]
 
 
-def _parameter(file: str, key: str, constant: Shared | ByClass, centre: float) -> Parameter:
+def _parameter(
+    file: str, keys: tuple[str, ...], constant: Shared | ByClass, centre: float
+) -> Parameter:
     centre = min(max(centre, constant.low * 1.02), constant.high * 0.98)
-    return Parameter(file, (key,), constant.low, constant.high, centre, constant.spread)
+    return Parameter(file, keys, constant.low, constant.high, centre, constant.spread)

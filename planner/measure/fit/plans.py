@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.catalog.calibration_constants import (
+    BURSTS,
     Shelf,
     accelerator_class,
     calibration_figures,
@@ -39,16 +40,19 @@ from planner.measure.fit.problem import (
     errors,
     fit,
     observations,
+    shelf_of,
 )
-from planner.measure.fit.solve import Parameter, Solution
+from planner.measure.fit.solve import Parameter, Solution, solve
 from planner.measure.predict import Run
 from planner.quantity import FloatArray
 
 OFFLINE = ("batch", "mlperf")
+APART = (*OFFLINE, "serving-throughput")  # with a plan of their own, whatever the engine
 ENGINES = ("vllm", "sglang", "tensorrt-llm")
 EARLIER = {"sglang-0.5.8": "sglang", "tensorrt-llm-1.0": "tensorrt-llm"}
 SLOTS, EAGER, POOL = "llama-cpp", "transformers", "joint"
 EAGER_LOOPS = "transformers-4"  # its versions visit experts one by one
+BURST_TIME = (0.3, 5.0)
 SHARED_SPREAD = 0.3  # of constants that engines share, around what is shipped
 
 
@@ -69,11 +73,16 @@ Hints = Mapping[tuple[str, str, str], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A family's way from rows to a shelf of constants."""
+    """A family's way from rows to a shelf of constants.
+
+    Attributes:
+        over: the family whose constants its own build on, fold by fold; "" for none.
+    """
 
     family: str
     quantities: tuple[str, ...]
     run: Callable[[Sequence[Observation], Shelf, Hints], tuple[Shelf, list[Stage]]]
+    over: str = ""
 
 
 def campaign(one: Observation) -> tuple[str, str, str, str]:
@@ -265,6 +274,39 @@ def eager_plan(
     return shelf, stages
 
 
+def burst_plan(
+    seen: Sequence[Observation], shelf: Shelf, hints: Hints
+) -> tuple[Shelf, list[Stage]]:
+    """Servers that all requests reach at once: what their steps take against the loops', pooled, then by engine.
+
+    What an engine is handed by the program that it runs in has nothing of its own to fit.
+    """
+    stages: list[Stage] = []
+    mine = [one for one in seen if one.run.measurement.arrivals == "burst"]
+    names = [one.run.deployment.engine.id for one in mine]
+    keys = ["burst_time", *(f"{engine}.burst_time" for engine in ENGINES)]
+    plain = [Parameter(BURSTS, (key,), *BURST_TIME, 1.0, 1.0) for key in keys]
+    # The time is proportional to it, so that one look at the rows is enough.
+    base = errors(mine, shelf_of(plain, [1.0] * len(plain), shelf))
+    found: list[float] = []
+    for key, engine in zip(keys, ("", *ENGINES), strict=True):
+        own = np.array([engine in ("", name) for name in names])
+        centre, spread = (found[0], 0.4) if found else (1.0, 1.0)
+        if own.sum() < FEWEST and found:
+            found.append(centre)
+            continue
+        parameter = Parameter(BURSTS, (key,), *BURST_TIME, centre, spread)
+        rows = [one for one, counts in zip(mine, own, strict=True) if counts]
+        solution = solve(
+            [parameter],
+            lambda x, _, off=base[own]: np.asarray(off - x[0]),  # type: ignore[misc]
+            weights=_weights(rows),
+        )
+        stages.append(Stage(BURSTS, "rate", len(rows), (parameter,), solution))
+        found.append(solution.values[0])
+    return shelf_of(plain, found, shelf), stages
+
+
 def batch_plan(
     seen: Sequence[Observation], shelf: Shelf, hints: Hints
 ) -> tuple[Shelf, list[Stage]]:
@@ -296,6 +338,9 @@ def _kind(one: Observation) -> str:
 
 PLANS = {
     "serving": Plan("serving", ("tpot_s", "ttft_s"), serving_plan),
+    "serving-throughput": Plan(
+        "serving-throughput", ("output_tokens_per_s",), burst_plan, over="serving"
+    ),
     "llama-cpp": Plan("llama-cpp", ("tpot_s", "prefill_s"), slots_plan),
     "transformers": Plan(
         "transformers", ("tpot_s", "output_tokens_per_s", "total_tokens_per_s"), eager_plan
@@ -327,14 +372,17 @@ def held_out(
     *,
     cards: bool = False,
     hints: Hints | None = None,
-) -> FloatArray:
-    """log(predicted / measured) of every observation by a fit that never saw its fold.
+    under: Mapping[str, Shelf] | None = None,
+) -> tuple[FloatArray, dict[str, Shelf]]:
+    """log(predicted / measured) of every observation by a fit that never saw its fold, and each fold's constants.
 
     Args:
         cards: the folds are of accelerators, which then count as covered by no fit.
         hints: values of the fit to all rows, to start from.
+        under: constants to build on that haven't seen a fold either, by its name; `shelf` for the others.
     """
     found = np.full(len(seen), np.nan)
+    laid: dict[str, Shelf] = {}
     folds = [fold(one) for one in seen]
     for name in sorted(set(folds)):
         rest = [one for one, of in zip(seen, folds, strict=True) if of != name]
@@ -342,6 +390,7 @@ def held_out(
         unseen = {seen[i].run.deployment.accelerator.id for i in out} if cards else set()
         if not rest:
             continue
-        laid, _ = plan.run(rest, replace(shelf, uncovered=frozenset(unseen)), hints or {})
-        found[out] = errors([seen[i] for i in out], laid)
-    return found
+        base = replace((under or {}).get(name, shelf), uncovered=frozenset(unseen))
+        laid[name], _ = plan.run(rest, base, hints or {})
+        found[out] = errors([seen[i] for i in out], laid[name])
+    return found, laid

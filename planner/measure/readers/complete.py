@@ -140,6 +140,7 @@ def _row(
         scenario=scenario,
         arrivals=one.arrivals,
         request_rate_per_s=one.request_rate_per_s,
+        varied=one.varied,
         role=one.role,
         measured={quantity: figure.spread for quantity, figure in measured.items()},
         noisy=one.noisy,

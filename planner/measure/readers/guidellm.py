@@ -16,6 +16,7 @@ from planner.measure.readers.results import (
     ResultsReading,
     Stat,
     capped,
+    differ,
     serving_rows,
     stat,
 )
@@ -111,6 +112,8 @@ def _rows(benchmark: Mapping[str, Any]) -> list[ResultRow]:
         found = stat(repeats=1, total=_of(metrics, name, "mean"))
         if found is not None:
             measured[quantity] = found
+    sides = ("prompt_token_count", "output_token_count")
+    spreads = [positive(_of(metrics, name, "std_dev")) for name in sides]
     kind, in_flight, rate = _strategy(benchmark)
     failed = finite(inside(totals, "errored"))
     load = Load(
@@ -124,9 +127,8 @@ def _rows(benchmark: Mapping[str, Any]) -> list[ResultRow]:
         output_tokens=_tokens(metrics, "output_token_count", "output"),
         request_throughput_per_s=positive(_of(metrics, "requests_per_second", "mean")),
         e2e_s=positive(_of(metrics, "request_latency", "mean")),
+        varied=differ(positive(_of(metrics, sides[1], "mean")), spreads[1]),
     )
-    sides = ("prompt_token_count", "output_token_count")
-    spreads = [positive(_of(metrics, name, "std_dev")) for name in sides]
     return serving_rows(load, measured, ("imported_mean_lengths",) if any(spreads) else ())
 
 

@@ -18,6 +18,7 @@ from planner.measure.readers.results import (
     ResultsReading,
     Stat,
     capped,
+    differ,
     serving_rows,
     stat,
 )
@@ -82,6 +83,9 @@ def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
         output_tokens=_mean_tokens(table, "output"),
         request_throughput_per_s=positive(inside(table, "request_throughput", "avg")),
         e2e_s=None if latency is None else latency.spread.median,
+        varied=differ(
+            *(positive(inside(table, "output_sequence_length", part)) for part in ("avg", "std"))
+        ),
     )
     codes = ["imported_mean_lengths"] if _vary(table) else []
     rows = serving_rows(load, measured, codes)

@@ -108,6 +108,7 @@ class ResultRow:
         notes: codes, further to those of the figures.
         noisy: so much went wrong that it doesn't count.
         request_rate_per_s: at which requests came, for "poisson" alone.
+        varied: its requests differ in length, and the workload's lengths are means.
     """
 
     workload: Mapping[str, int]
@@ -117,6 +118,7 @@ class ResultRow:
     notes: tuple[str, ...] = ()
     noisy: bool = False
     request_rate_per_s: float | None = None
+    varied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,11 @@ class ResultsReading:
     notes: tuple[Note, ...] = ()
 
 
+def differ(mean: float | None, deviation: float | None) -> bool:
+    """Whether answers' lengths lie nearer to an exponential distribution than to one length."""
+    return bool(mean and deviation and deviation > mean / 2.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """How a serving benchmark sent its requests, as its file states it.
@@ -150,7 +157,7 @@ class Load:
         in_flight: requests at once at most; None: no limit.
         open_loop: they arrived at a rate of their own, not each after another's end; poisson_rate_per_s: which, where
             it is stated that they came at random and nothing else held them back.
-        input_tokens, output_tokens: means.
+        input_tokens, output_tokens: means; varied: of lengths that differ.
         request_throughput_per_s, e2e_s: for the number in flight, where arrivals come at a rate (Little's law).
     """
 
@@ -164,6 +171,7 @@ class Load:
     request_throughput_per_s: float | None = None
     e2e_s: float | None = None
     poisson_rate_per_s: float | None = None
+    varied: bool = False
 
 
 def serving_rows(
@@ -171,9 +179,9 @@ def serving_rows(
 ) -> list[ResultRow]:
     """The rows that one run of a serving benchmark gives.
 
-    A closed loop counts in a fit. Where all requests came at once only the rates do: times are those of waiting. Where
-    they came at random they count if the server kept up; at a rate of another kind (evenly, in bursts, with a limit)
-    nothing does, since the planner has no answer to that. The concurrency is then the mean in flight.
+    A closed loop counts in a fit. Where all requests came at once only the rates do, as of a burst: times are those of
+    waiting. Where they came at random they count if the server kept up; at a rate of another kind (evenly, in bursts,
+    with a limit) nothing does, since the planner has no answer to that. The concurrency is then the mean in flight.
     """
     codes = list(notes)
     sent = max(load.sent, load.completed, 1)
@@ -190,11 +198,15 @@ def serving_rows(
     }
 
     def row(
-        concurrency: int | None, role: Role, chosen: Iterable[RecordQuantity], *more: str
+        concurrency: int | None,
+        role: Role,
+        chosen: Iterable[RecordQuantity],
+        *more: str,
+        arrivals: Arrivals = "loop",
     ) -> ResultRow:
         kept = {name: measured[name] for name in chosen if name in measured}
         whole = workload if concurrency is None else {**workload, "concurrency": concurrency}
-        return ResultRow(whole, "loop", role, kept, (*codes, *more), noisy)
+        return ResultRow(whole, arrivals, role, kept, (*codes, *more), noisy, varied=load.varied)
 
     every = list(measured)
     if load.open_loop:
@@ -212,7 +224,9 @@ def serving_rows(
     if load.in_flight is None or load.in_flight >= sent:
         rates = [name for name in every if name.endswith("_per_s")]
         times = [name for name in every if name not in rates]
-        found = [row(sent, "fit", rates, "imported_all_at_once")] if rates else []
+        found = []
+        if rates:
+            found.append(row(sent, "fit", rates, "imported_all_at_once", arrivals="burst"))
         return found + ([row(sent, "other", times, "imported_all_at_once")] if times else [])
     if sent < FEW_ROUNDS * load.in_flight:
         return [row(load.in_flight, "other", every, "imported_few_requests")]

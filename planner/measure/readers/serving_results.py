@@ -20,6 +20,7 @@ from planner.measure.readers.results import (
     Stat,
     alike,
     capped,
+    differ,
     serving_rows,
     stat,
 )
@@ -161,7 +162,7 @@ def read_vllm_throughput(documents: Sequence[Mapping[str, Any]]) -> ResultsReadi
             continue
         rate: Mapping[RecordQuantity, Stat] = {"total_tokens_per_s": found}
         codes = ("imported_all_at_once",)
-        rows.append(ResultRow({"concurrency": sent}, "loop", "fit", rate, codes))
+        rows.append(ResultRow({"concurrency": sent}, "offline", "fit", rate, codes))
     return ResultsReading("vllm-bench-throughput", None, capped(rows), {"engine": "vllm"})
 
 
@@ -194,12 +195,21 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
         output_tokens=outputs,
         request_throughput_per_s=positive(data.get("request_throughput")),
         e2e_s=latency,
+        varied=_varied(data, totals[1], completed),
     )
     rows = serving_rows(load, measured, notes)
     if not speculative:
         return rows
     # A draft model's tokens come several at a time: not what the planner's step is.
     return [replace(row, role="other") for row in rows]
+
+
+def _varied(data: Mapping[str, Any], total: float | None, completed: int) -> bool:
+    """Whether answers differ in length: by each one's, where a detailed file lists them, else by their sum."""
+    lengths = _numbers(data.get("output_lens"))
+    if lengths:
+        return differ(float(np.mean(lengths)), float(np.std(lengths)))
+    return bool(total is not None and total % completed)
 
 
 def _figures(data: Mapping[str, Any], completed: int) -> dict[RecordQuantity, Stat]:

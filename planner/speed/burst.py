@@ -1,0 +1,127 @@
+"""Requests that all come at once: their prompts are read first, then the batch decodes and drains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from planner.catalog.calibrations import Calibration
+from planner.quantity import FloatArray
+from planner.speed.kernels import p_norm
+from planner.speed.step import decode_step, product_seconds
+from planner.speed.work import Hardware, Work
+
+PERIODS = 48.0  # stretches of steps that one answer is followed in
+MOST_PERIODS = (
+    4000.0  # of a whole burst: where its requests take many turns, each is followed in fewer
+)
+LONGEST = 8.0  # mean answers after which one in three thousand goes on, where lengths vary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """What a burst's steps hold, stretch by stretch; arrays of one length.
+
+    Attributes:
+        steps: engine steps of the stretch.
+        running: sequences that decode in each of them, over the deployment.
+        prompt_tokens: tokens of prompts that each of them reads.
+        context_tokens: mean length of the sequences that decode.
+    """
+
+    steps: FloatArray
+    running: FloatArray
+    prompt_tokens: FloatArray
+    context_tokens: FloatArray
+
+
+@lru_cache(maxsize=4096)
+def course(
+    requests: float,
+    places: float,
+    input_tokens: float,
+    output_tokens: float,
+    budget_tokens: float,
+    varied: bool,
+) -> Course:
+    """How a burst goes in steps, whatever each of them takes.
+
+    A request gets a place when one is free, and its prompt the tokens that the step's budget leaves beside those that
+    decode; an answer takes a step a token. Answers of one length leave together as they came; where lengths vary, a
+    part of those running leaves in every step, so that the last of a thousand are seven times as long as the mean.
+
+    Args:
+        places: sequences that may run at once over the deployment, at least 1; budget_tokens: of one step of it.
+        input_tokens, output_tokens: of each request, or their means.
+    """
+    turns = requests / places
+    period = max(1.0, output_tokens / PERIODS, output_tokens * turns / MOST_PERIODS)
+    ages = np.arange(int(np.ceil(output_tokens * (LONGEST if varied else 1.0) / period))) * period
+    staying = np.exp(-ages / output_tokens) if varied else np.ones_like(ages)
+    came = np.zeros_like(ages)  # by how many periods ago
+    waiting, rows = requests, []
+    while True:
+        live = came * staying
+        running = float(live.sum())
+        if waiting <= 0.0 and running < 0.5:
+            break
+        room = period * max(budget_tokens - running, 1.0) / input_tokens
+        read = min(waiting, max(places - running, 0.0), room)
+        done = float(live @ ages) / running if running else 0.0
+        rows.append((period, running, read * input_tokens / period, input_tokens + done))
+        waiting -= read
+        came = np.concatenate(([read], came[:-1]))
+    steps, decoding, prompts, context = np.array(rows).T
+    return Course(steps, decoding, prompts, context)
+
+
+def burst_seconds(
+    work: Work,
+    hardware: Hardware,
+    calibration: Calibration,
+    *,
+    requests: float,
+    places: float,
+    input_tokens: float,
+    output_tokens: float,
+    max_num_batched_tokens: float,
+    varied: bool = False,
+) -> float:
+    """From the first request to the last answer's end, all requests there from the start (s).
+
+    The sum of the steps of `course`, each as in `decode_step` but for the products of prompts: the prompts fill the
+    steps that they are in, so that they run at the rates of whole prompts. The host's time for each request comes on
+    top, as in a closed loop.
+
+    Args:
+        requests: over the deployment, at least 1; the others as in `course`.
+        max_num_batched_tokens: token budget of one step in each data-parallel group.
+
+    Raises:
+        MissingFigure: where the accelerator lacks a rate that is needed.
+    """
+    groups = float(work.parallelism.dp)
+    budget = max_num_batched_tokens * groups
+    taken = max(min(places, requests), 1.0)
+    found = course(requests, taken, input_tokens, output_tokens, budget, varied)
+    batch = np.maximum(found.running, groups * work.parallelism.pp)
+    alone = decode_step(work, hardware, calibration, batch, found.context_tokens)
+    mixed = decode_step(
+        work,
+        hardware,
+        calibration,
+        batch,
+        found.context_tokens,
+        prefill_tokens=found.prompt_tokens,
+        prompt_tokens=input_tokens,
+        chunk_tokens=np.maximum(max_num_batched_tokens - found.running / groups, 1.0),
+    )
+    tokens = found.prompt_tokens / (groups * work.parallelism.pp)
+    reading = product_seconds(
+        work, hardware, calibration, tokens, tokens / input_tokens, prefill=True
+    )
+    linear = p_norm(alone.compute_s + reading, mixed.weights_s, calibration.order)
+    seconds = mixed.total_s - mixed.linear_s + linear
+    return float(found.steps @ seconds + requests / groups * calibration.prefill_sequence_s)
