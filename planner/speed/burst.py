@@ -14,9 +14,7 @@ from planner.speed.step import decode_step, product_seconds
 from planner.speed.work import Hardware, Work
 
 PERIODS = 48.0  # stretches of steps that one answer is followed in
-MOST_PERIODS = (
-    4000.0  # of a whole burst: where its requests take many turns, each is followed in fewer
-)
+MOST_PERIODS = 20_000.0  # of a whole burst: of very many turns, each is followed in fewer
 LONGEST = 8.0  # mean answers after which one in three thousand goes on, where lengths vary
 
 
@@ -26,7 +24,7 @@ class Course:
 
     Attributes:
         steps: engine steps of the stretch.
-        running: sequences that decode in each of them, over the deployment.
+        running: sequences that decode in each of them on average, over the deployment.
         prompt_tokens: tokens of prompts that each of them reads.
         context_tokens: mean length of the sequences that decode.
     """
@@ -50,7 +48,8 @@ def course(
 
     A request gets a place when one is free, and its prompt the tokens that the step's budget leaves beside those that
     decode; an answer takes a step a token. Answers of one length leave together as they came; where lengths vary, a
-    part of those running leaves in every step, so that the last of a thousand are seven times as long as the mean.
+    part of those running leaves in every step, so that the last of a thousand are seven times as long as the mean. It
+    ends when half a sequence is left: where the longest of so many ends on average.
 
     Args:
         places: sequences that may run at once over the deployment, at least 1; budget_tokens: of one step of it.
@@ -70,11 +69,12 @@ def course(
         room = period * max(budget_tokens - running, 1.0) / input_tokens
         read = min(waiting, max(places - running, 0.0), room)
         done = float(live @ ages) / running if running else 0.0
-        rows.append((period, running, read * input_tokens / period, input_tokens + done))
+        # Those that come in take their places over the period, half of it on average.
+        decoding = running + read / 2.0
+        rows.append((period, decoding, read * input_tokens / period, input_tokens + done))
         waiting -= read
         came = np.concatenate(([read], came[:-1]))
-    steps, decoding, prompts, context = np.array(rows).T
-    return Course(steps, decoding, prompts, context)
+    return Course(*np.array(rows).T)
 
 
 def burst_seconds(
@@ -105,7 +105,7 @@ def burst_seconds(
     groups = float(work.parallelism.dp)
     budget = max_num_batched_tokens * groups
     taken = max(min(places, requests), 1.0)
-    found = course(requests, taken, input_tokens, output_tokens, budget, varied)
+    found = course(requests, taken, input_tokens, output_tokens, budget, varied and requests > 1.0)
     batch = np.maximum(found.running, groups * work.parallelism.pp)
     alone = decode_step(work, hardware, calibration, batch, found.context_tokens)
     mixed = decode_step(

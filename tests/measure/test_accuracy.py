@@ -27,7 +27,7 @@ from planner.measure.accuracy import (
 )
 from planner.ui.locale import catalogue
 
-FITTED = ("serving", "llama-cpp", "transformers", "batch", "mlperf")
+FITTED = ("serving", "serving-throughput", "llama-cpp", "transformers", "batch", "mlperf")
 IN_SAMPLE = list(TARGETS)
 
 

@@ -17,7 +17,9 @@ from planner.catalog.measurements import (
 from planner.errors import BadProfile
 from planner.measure.predict import run_of
 
-HEADER = "id,source,engine,model,gpu,input_tokens,output_tokens,concurrency,arrivals,tpot_s,note"
+HEADER = (
+    "id,source,engine,model,gpu,input_tokens,output_tokens,concurrency,arrivals,tpot_s,note,lengths"
+)
 
 
 @pytest.mark.parametrize("family", MEMORY_FAMILIES)
@@ -84,16 +86,20 @@ def test_a_row_as_read():
     assert "arrivals" not in row.scenario
     assert row.measured == {"tpot_s": 0.5}
     assert (row.arrivals, row.replicas, row.request_rate_per_s) == ("together", 1, 0.0)
+    assert not row.varied
+    (row,) = read_measurements([HEADER, "r1,s,vllm,m,g,10,20,4,burst,0.5,,varied"], "own")
+    assert (row.arrivals, row.varied) == ("burst", True)
+    assert "lengths" not in row.scenario
 
 
 def test_arrivals_at_random_have_their_rate():
     header = HEADER + ",request_rate_per_s"
-    (row,) = read_measurements([header, "r1,s,vllm,m,g,10,20,4,poisson,0.5,,2.5"], "own")
+    (row,) = read_measurements([header, "r1,s,vllm,m,g,10,20,4,poisson,0.5,,,2.5"], "own")
     assert (row.arrivals, row.request_rate_per_s) == ("poisson", 2.5)
     assert row.measured == {"tpot_s": 0.5}
     assert "request_rate_per_s" not in row.scenario
     with pytest.raises(BadProfile):
-        list(read_measurements([header, "r1,s,vllm,m,g,10,20,4,loop,0.5,,2.5"], "own"))
+        list(read_measurements([header, "r1,s,vllm,m,g,10,20,4,loop,0.5,,,2.5"], "own"))
 
 
 @pytest.mark.parametrize(
@@ -104,6 +110,7 @@ def test_arrivals_at_random_have_their_rate():
         ("r1,s,vllm,m,g,10,20,4,loop,inf,", "measurement_not_positive"),
         ("r1,s,vllm,m,g,10,20,4,loop,,", "measurement_incomplete"),
         ("r1,s,vllm,m,g,10,20,4,poisson,0.5,", "measurement_incomplete"),
+        ("r1,s,vllm,m,g,10,20,4,loop,0.5,,mixed", "measurement_incomplete"),
     ],
 )
 def test_a_row_that_says_nothing_usable_is_refused(line, code):

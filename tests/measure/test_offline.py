@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.catalog.calibration_constants import Shelf
+from planner.catalog.calibration_constants import Shelf, calibration_figures
 from planner.catalog.measurements import measurements, read_measurements
 from planner.measure.fit.offline import OLD, TUNED, emptied, parameters, parts
 from planner.measure.fit.plans import PLANS, batch_plan, seen_of
 from planner.measure.fit.problem import calibration_on, errors
-from planner.measure.predict import predicted, run_of
+from planner.measure.predict import band_of, predicted, run_of
 from planner.measure.refit import resolved
+from planner.quantity import Basis
 
 COLUMNS = (
     "id,source,engine,engine_version,model,weights,gpu,max_num_batched_tokens,max_num_seqs,"
@@ -67,6 +68,48 @@ def test_a_measurement_that_names_a_set_of_constants_gets_them():
     assert predicted(tuned)["output_tokens_per_s"] > 1.2 * predicted(plain)["output_tokens_per_s"]
 
 
+def burst(arrivals, lengths="", concurrency=1000, model="openai/gpt-oss-20b,native"):
+    columns = COLUMNS.replace("arrivals,", "arrivals,lengths,")
+    line = (
+        f"a,s,vllm,0.10.2,{model},h100-sxm-80gb,,,215,195,{concurrency},{arrivals},{lengths},,1,1"
+    )
+    return run_of(next(iter(read_measurements([columns, line], "made-up"))))
+
+
+def test_a_burst_takes_longer_at_a_server_than_handed_to_its_engine():
+    server, engine = burst("burst"), burst("offline")
+    longer = float(server.calibration.burst_time)
+    assert longer > 1.0
+    slow, fast = predicted(server), predicted(engine)
+    assert fast["output_tokens_per_s"] == pytest.approx(longer * slow["output_tokens_per_s"])
+    assert slow["total_tokens_per_s"] == pytest.approx(
+        slow["output_tokens_per_s"] * (215 + 195) / 195
+    )
+    # Uneven answers leave places empty for want of requests.
+    assert predicted(burst("burst", "varied"))["output_tokens_per_s"] < slow["output_tokens_per_s"]
+
+
+def test_the_range_of_a_burst_is_that_of_bursts():
+    for arrivals in ("burst", "offline"):
+        one = burst(arrivals)
+        figures = calibration_figures("index")
+        stated = tuple(figures[f"bursts.{arrivals}.{end}"].value for end in ("low", "high"))
+        assert band_of(one, "output_tokens_per_s", one.calibration) == stated
+        guessed = replace(one.calibration, basis=Basis.ASSUMED, tpot_band=(-0.9, 0.1))
+        assert band_of(one, "output_tokens_per_s", guessed) == (-0.9, stated[1])
+        own = replace(one.calibration, own=True)
+        assert band_of(one, "output_tokens_per_s", own) == own.tpot_band
+    loop = burst("loop")
+    assert band_of(loop, "output_tokens_per_s", loop.calibration) == loop.calibration.tpot_band
+
+
+def test_a_pool_that_holds_nothing_does_not_limit_what_ran():
+    """vLLM 0.10.2 logs −2.14 GiB for the cache of gpt-oss-120b on one H100 by default, and yet some ran it there."""
+    one = burst("burst", model="openai/gpt-oss-120b,native")
+    assert one.max_running == 1000.0
+    assert burst("burst", concurrency=5000).max_running == 1024.0
+
+
 @pytest.fixture(scope="module")
 def old():
     runs, refused = resolved(measurements("batch"))
@@ -108,3 +151,16 @@ def test_made_up_batches_are_found_again(old):
     assert float(np.median(np.abs(errors(made, shelf)))) < 0.02
     found = calibration_on(shelf, made[0].run)
     assert float(found.weights) == pytest.approx(0.6, rel=0.1)
+
+
+def test_kernels_of_experts_are_found_over_all_kinds_of_weights_first():
+    runs, _ = resolved(measurements("mlperf"))
+    seen = seen_of(runs, PLANS["mlperf"])
+    without = [one for one in seen if one.run.deployment.architecture.model_type != "gpt_oss"]
+    shelf, stages = PLANS["mlperf"].run(without, Shelf(), {})
+    assert stages[0].parameters[3].name == "tuned:prefill_sequence_s"
+    values = shelf.values[TUNED]
+    # DeepSeek's NVFP4 is all that tells of experts, and MXFP4 takes it over.
+    assert "experts.mxfp4" in values
+    assert values["experts.mxfp4"] == pytest.approx(values["experts.fp4"], rel=0.15)
+    assert values["experts.mxfp4"] != calibration_figures(TUNED)["experts.mxfp4"].value

@@ -14,9 +14,17 @@ from planner.catalog.loader import profiles_folder
 from planner.catalog.measurements import measurements
 from planner.deployment import calibration_key
 from planner.errors import InvalidInput
-from planner.measure.fit.plans import PLANS
-from planner.measure.refit import Refit, by_plan, refit_family, resolved, unseen_inside
-from planner.measure.write import bands, held_out_text, write, written
+from planner.measure.bands import bands
+from planner.measure.fit.plans import ENGINES, PLANS
+from planner.measure.refit import (
+    Refit,
+    by_plan,
+    engine_fold,
+    model_fold,
+    refit_family,
+    resolved,
+)
+from planner.measure.write import held_out_text, write, written
 
 
 @pytest.mark.slow
@@ -90,16 +98,61 @@ def test_writing_twice_changes_nothing(eager, own_profiles):
 def test_rows_that_are_kept_as_a_check_are_never_fitted():
     loaded = measurements("serving")[:5]
     assert by_plan([*measurements("unloaded"), *loaded]) == {"serving": list(loaded)}
+    bursts = measurements("serving-throughput")[:5]
+    assert by_plan(bursts) == {"serving-throughput": list(bursts)}
     with pytest.raises(InvalidInput):
         by_plan(measurements("unloaded"))
 
 
-def test_fewer_groups_ask_for_wider_ranges():
-    assert unseen_inside(1) == 0.9  # no more than that, whatever so few say
-    assert unseen_inside(1000) == pytest.approx(0.8, abs=1e-3)
-    asked = [unseen_inside(groups) for groups in (4, 8, 16, 64)]
-    assert asked == sorted(asked, reverse=True)
-    assert unseen_inside(5, 0.5) == pytest.approx(0.5 * (1 + 0.45 / 5))
+def test_ranges_of_runs_from_the_start_are_by_file_and_by_class_that_several_models_tell_of():
+    runs, _ = resolved(measurements("mlperf"))
+    _, outcome = refit_family(PLANS["mlperf"], runs, Shelf())
+    found = bands(outcome)
+    assert {"tuned.tpot", "tuned.blackwell.tpot"} <= found.keys()
+    # MI300X and MI325X ran one model only: nothing tells what another would be off by there.
+    assert "tuned.cdna3.tpot" not in found
+    for low, high in found.values():
+        assert -1.0 < low < 0.0 < high
+
+
+@pytest.fixture(scope="module")
+def bursts():
+    """The bursts refitted over what is shipped."""
+    runs, refused = resolved(measurements("serving-throughput"))
+    assert not refused
+    return refit_family(PLANS["serving-throughput"], runs, Shelf())
+
+
+def test_a_burst_s_steps_are_fitted_by_engine_to_servers_alone(bursts):
+    shelf, outcome = bursts
+    servers = [one for one in outcome.seen if one.run.measurement.arrivals == "burst"]
+    assert outcome.stages[0].rows == len(servers) < len(outcome.seen)
+    values = shelf.values["bursts"]
+    assert set(values) == {"burst_time", *(f"{name}.burst_time" for name in ENGINES)}
+    rates = np.array([one.run.measurement.arrivals == "burst" for one in outcome.seen])
+    assert abs(np.median(outcome.fitted[rates])) < 0.05
+    for name in ENGINES:
+        mine = [i for i, one in enumerate(outcome.seen) if rates[i] and engine_fold(one) == name]
+        assert abs(np.median(outcome.fitted[mine])) < 0.15, name
+    assert set(bands(outcome)) == {"bursts.burst", "bursts.offline"}
+
+
+def test_an_engine_left_out_takes_what_the_others_say(bursts):
+    _, outcome = bursts
+    left = outcome.folds["engine"]["tensorrt-llm"].values["bursts"]
+    assert left["tensorrt-llm.burst_time"] == left["burst_time"]
+    assert left["burst_time"] < bursts[0].values["bursts"]["burst_time"]
+
+
+def test_folds_build_on_constants_that_have_not_seen_them_either(bursts):
+    """A burst's figure where its model is left out is that of the serving fit without the model."""
+    runs, _ = resolved(measurements("serving-throughput"))
+    slow = Shelf({file: {"sequence_s": 2e-4} for file in ENGINES})
+    under = {"model": {"gpt_oss-36": slow}}
+    _, outcome = refit_family(PLANS["serving-throughput"], runs, Shelf(), under=under)
+    for i, one in enumerate(outcome.seen):
+        same = bool(outcome.held["model"][i] == bursts[1].held["model"][i])
+        assert same is (model_fold(one) != "gpt_oss-36")
 
 
 def test_held_out_rows_are_stored_as_measured_over_predicted(eager):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -149,8 +150,25 @@ def test_of_requests_sent_at_once_only_the_rates_count() -> None:
     rates, times = recognise(data("vllm-serve-at-once.json")).rows
     assert (rates.role, times.role) == ("fit", "other")
     assert rates.workload["concurrency"] == times.workload["concurrency"] == 200
+    assert (rates.arrivals, times.arrivals) == ("burst", "loop")
     assert set(rates.measured) == {"output_tokens_per_s", "total_tokens_per_s"}
     assert set(times.measured) == {"tpot_s", "ttft_s", "itl_s"}
+
+
+def test_answers_that_differ_in_length_are_told_apart() -> None:
+    document = json.loads(data("vllm-serve-at-once.json"))
+    completed = document["completed"]
+
+    def varied(**changes: Any) -> bool:
+        return recognise(json.dumps(document | changes)).rows[0].varied
+
+    assert not varied(total_output_tokens=completed * 128)
+    assert varied(total_output_tokens=completed * 128 + 1)
+    # A detailed file lists them: a few that end early don't make them vary.
+    early = [128] * (completed - 3) + [60] * 3
+    assert not varied(total_output_tokens=sum(early), output_lens=early)
+    spread = [int(-128 * math.log(1 - (i + 0.5) / completed)) + 1 for i in range(completed)]
+    assert varied(total_output_tokens=sum(spread), output_lens=spread)
 
 
 @pytest.mark.parametrize(
