@@ -77,20 +77,27 @@ def bands(outcome: Outcome) -> dict[str, tuple[float, float]]:
 
 
 def _by_file(outcome: Outcome) -> dict[str, tuple[float, float]]:
-    """By file, and by file and class of accelerator where rows of several models say what the class's are off by."""
+    """By file, and by file and class of accelerator; no narrower than the file's where few models tell of a class."""
     whole: dict[str, list[int]] = {}
-    by_class: dict[str, list[int]] = {}
+    by_class: dict[tuple[str, str], list[int]] = {}
     for i, (one, file) in enumerate(zip(outcome.seen, outcome.files, strict=True)):
         name = accelerator_class(one.run.deployment.accelerator).name
-        whole.setdefault(f"{file}.tpot", []).append(i)
-        by_class.setdefault(f"{file}.{name}.tpot", []).append(i)
-    told = {
-        name: rows
-        for name, rows in by_class.items()
-        if len(rows) >= FEWEST and len({model_fold(outcome.seen[i]) for i in rows}) >= FEWEST_MODELS
+        whole.setdefault(file, []).append(i)
+        by_class.setdefault((file, name), []).append(i)
+    found = {
+        f"{file}.tpot": _unseen(outcome, rows, "model")
+        for file, rows in sorted(whole.items())
+        if len(rows) >= FEWEST
     }
-    groups = {name: rows for name, rows in whole.items() if len(rows) >= FEWEST} | told
-    return {name: _unseen(outcome, rows, "model") for name, rows in sorted(groups.items())}
+    for (file, name), rows in sorted(by_class.items()):
+        if len(rows) < FEWEST:
+            continue
+        low, high = _unseen(outcome, rows, "model")
+        if len({model_fold(outcome.seen[i]) for i in rows}) < FEWEST_MODELS:
+            least = found[f"{file}.tpot"]
+            low, high = min(low, least[0]), max(high, least[1])
+        found[f"{file}.{name}.tpot"] = (low, high)
+    return found
 
 
 def _by_arrival(outcome: Outcome) -> dict[str, tuple[float, float]]:

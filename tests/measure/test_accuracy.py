@@ -78,19 +78,23 @@ def test_held_out_targets(name, families):
 
 # By how much targets are missed, each said in docs/accuracy.md with its cause.
 MISSED_IN_SAMPLE = {"serving.ttft.experts": 0.015}
-MISSED_HELD_OUT = {"mlperf": 0.06, "serving.ttft.dense": 0.01, "serving.ttft.experts": 0.085}
+MISSED_HELD_OUT = {"serving.ttft.dense": 0.01, "serving.ttft.experts": 0.085}
 
 
-@pytest.mark.parametrize("name", IN_SAMPLE)
-def test_ranges_hold_on_held_out_rows(name, families):
+def test_ranges_hold_on_held_out_rows(families):
     """75 to 88 % of rows lie in 80 % ranges when neither figure nor range has seen their model or card."""
-    covered = families[name].held_coverage
-    assert covered is not None
-    assert (0.70 if name in UNEVEN else 0.75) <= covered <= 0.88
+    covered = {
+        name: one.held_coverage
+        for name, one in families.items()
+        if one.rows >= 40 and one.held_coverage is not None
+    }
+    assert covered.keys() >= {*IN_SAMPLE, *BURSTS}
+    for name, part in covered.items():
+        assert 0.75 <= part <= 0.88, name
 
 
-# Where folds differ so much that ranges from the others hold less: said in docs/accuracy.md.
-UNEVEN = frozenset({"mlperf"})
+# Without a target of their own: throughput of requests that all come at once.
+BURSTS = ("serving-throughput.burst", "serving-throughput.offline")
 
 
 def efficiencies(figures):
@@ -144,8 +148,8 @@ def test_coverage_of_ranges_that_are_shown(found):
     groups = defaultdict(list)
     for one in found:
         groups[one.family].append(one)
-    for name in IN_SAMPLE:
-        assert 0.74 <= summary(groups[name]).coverage <= 0.97, name
+    for name in (*IN_SAMPLE, *BURSTS):
+        assert 0.74 <= summary(groups[name]).coverage <= 0.98, name
 
 
 def test_errors_of_rates_are_those_of_their_times(found):
