@@ -162,13 +162,12 @@ def _band(found: Constants, group: str, what: str, *, experts: bool) -> tuple[fl
     """The range that held-out rows of this kind of engine, model and group gave, or the nearest that is stated.
 
     Groups are the labels of a basis, and "other-model": on hardware that the fit covers, a family that it hasn't seen.
-    A file may state ranges of its own, for classes of accelerators or for all.
+    A file may state ranges of its own for classes of accelerators.
     """
     figures = calibration_figures("index")
     model, kind = "experts" if experts else "dense", found.kind
     names = (
         f"{found.file}.{found.group.name}.{what}",
-        f"{found.file}.{what}",
         f"{kind}.{group}.{model}.{what}",
         f"{kind}.{group}.{what}",
         f"{group}.{what}",

@@ -77,24 +77,20 @@ def bands(outcome: Outcome) -> dict[str, tuple[float, float]]:
 
 
 def _by_file(outcome: Outcome) -> dict[str, tuple[float, float]]:
-    """By file, and by file and class of accelerator; no narrower than the file's where few models tell of a class."""
+    """By file and class of accelerator; no narrower than what the whole file says where few models tell of a class."""
     whole: dict[str, list[int]] = {}
     by_class: dict[tuple[str, str], list[int]] = {}
     for i, (one, file) in enumerate(zip(outcome.seen, outcome.files, strict=True)):
         name = accelerator_class(one.run.deployment.accelerator).name
         whole.setdefault(file, []).append(i)
         by_class.setdefault((file, name), []).append(i)
-    found = {
-        f"{file}.tpot": _unseen(outcome, rows, "model")
-        for file, rows in sorted(whole.items())
-        if len(rows) >= FEWEST
-    }
+    found = {}
     for (file, name), rows in sorted(by_class.items()):
         if len(rows) < FEWEST:
             continue
         low, high = _unseen(outcome, rows, "model")
         if len({model_fold(outcome.seen[i]) for i in rows}) < FEWEST_MODELS:
-            least = found[f"{file}.tpot"]
+            least = _unseen(outcome, whole[file], "model")
             low, high = min(low, least[0]), max(high, least[1])
         found[f"{file}.{name}.tpot"] = (low, high)
     return found

@@ -57,7 +57,7 @@ def test_every_rule_names_a_file_and_the_last_one_takes_the_rest():
 
 def test_every_file_is_used():
     used = {rule["use"] for rule in calibration_data("index")["rules"]}
-    used |= {"index", "kernels", "collectives", "accelerator-classes"}
+    used |= {"index", "kernels", "collectives", "accelerator-classes", "bursts"}
     assert used == set(FILES)
 
 
