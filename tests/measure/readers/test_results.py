@@ -98,7 +98,7 @@ def test_arrivals_at_random_are_no_closed_loop() -> None:
         ({"max_concurrency": 20}, "loop", "other"),
         ({"request_throughput": 3.0}, "poisson", "other"),
         ({"completed": 20, "num_prompts": 20}, "poisson", "other"),
-        ({"request_rate": "inf"}, "loop", "fit"),
+        ({"request_rate": "inf"}, "burst", "fit"),
     ],
 )
 def test_only_enough_arrivals_at_random_that_were_kept_up_with_count(
