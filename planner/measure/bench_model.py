@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from planner.measure.build import Built, quietly
-from planner.measure.clock import Timer, spread, understood
+from planner.measure.clock import Timer, understood
 from planner.measure.peak import Peak
 from planner.measure.record import Spread
 
@@ -215,29 +213,27 @@ def cache_growth(built: Built, few: int = 16, many: int = 48) -> float:
     return (cache_size(built, many) - cache_size(built, few)) / (many - few)
 
 
-def whole(values: Sequence[Sequence[float]], slices: Sequence[int], layers: int) -> Spread:
-    """A figure of the whole model from its own repeats, or from those of two slices.
+def whole(values: Sequence[Spread], slices: Sequence[int], layers: int) -> Spread:
+    """A figure of the whole model from itself, or from those of two slices.
 
     X(L) = X(n₁) + (L − n₁) · (X(n₂) − X(n₁)) / (n₂ − n₁). Its ends take the slices' ends against each other, so that
     what can't be told apart in the slices isn't in the whole either.
 
     Args:
-        values: repeats of each slice, in one unit; slices: their layers; layers: of the whole.
+        values: of each slice, in one unit; slices: their layers; layers: of the whole.
     """
     if len(values) == 1:
-        return spread(values[0])
-    ends_of = [np.quantile(np.asarray(one), [0.1, 0.5, 0.9]) for one in values]
-    (low1, mid1, high1), (low2, mid2, high2) = ends_of
+        return values[0]
+    first, second = values
     factor = (layers - slices[0]) / (slices[1] - slices[0])
 
-    def at(first: float, second: float) -> float:
-        return float(max(first + factor * (second - first), second, 1e-12))
+    def at(one: float, other: float) -> float:
+        return max(one + factor * (other - one), other, 1e-12)
 
-    found = at(mid1, mid2)
-    ends = at(high1, low2), at(low1, high2)
+    found = at(first.median, second.median)
     return Spread(
         median=found,
-        low=min(ends[0], found),
-        high=max(ends[1], found),
-        repeats=min(len(one) for one in values),
+        low=min(at(first.high, second.low), found),
+        high=max(at(first.low, second.high), found),
+        repeats=min(first.repeats, second.repeats),
     )

@@ -9,14 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import Any
 
 import numpy as np
 
 from planner.errors import PlannerError
 from planner.measure.record import Spread
+from planner.measure.spread import NORMAL90, unseen_factor
 
-INSIDE = (0.1, 0.9)  # ends of the spread: the middle 80 % of the repeats
 LOST = ("CUDA error", "HIP error", "device lost", "DEVICE_LOST", "GPU is lost", "cuBLAS error")
 FULL = ("out of memory", "can't allocate memory", "not enough memory", "alloc_cpu")
 
@@ -25,9 +26,18 @@ class OutOfMemory(Exception):
     """The device or the machine has no room for it: a result, not a failure."""
 
 
-def spread(values: Sequence[float]) -> Spread:
-    """Median and middle 80 % of positive values, in their unit."""
-    low, middle, high = (float(x) for x in np.quantile(np.asarray(values), [0.1, 0.5, 0.9]))
+def spread(*rounds: Sequence[float]) -> Spread:
+    """Median of positive values, and the range in which 80 % of further rounds' medians would lie, in their unit.
+
+    It holds the middle 80 % of all values, and of a normal's logarithms what the medians of so few rounds tell: values
+    of one round are of one moment, and agree with each other better than with those of another.
+    """
+    values = np.concatenate([np.asarray(one, dtype=float) for one in rounds])
+    low, middle, high = (float(x) for x in np.quantile(values, [0.1, 0.5, 0.9]))
+    if len(rounds) > 1:
+        medians = np.log([np.median(one) for one in rounds])
+        aside = NORMAL90 * unseen_factor(len(rounds)) * float(np.std(medians, ddof=1))
+        low, high = min(low, middle * exp(-aside)), max(high, middle * exp(aside))
     return Spread(median=middle, low=low, high=high, repeats=len(values))
 
 

@@ -85,7 +85,7 @@ def gathered(samples: Iterable[Sample]) -> list[Figure]:
             dtype=group[0].dtype,
             size=group[0].size,
             unit=group[0].unit,
-            value=spread([value for one in group for value in one.values]),
+            value=spread(*(one.values for one in group)),
             stated=group[0].stated,
         )
         for group in same.values()

@@ -42,7 +42,10 @@ Outcome = Literal["measured", "out_of_memory", "failed", "not_run"]
 
 
 class Spread(Strict):
-    """A figure measured several times: median, and the middle 80 % of the repeats, in the unit of its name."""
+    """A figure measured several times, in the unit of its name: the median, and where 80 % of further ones would lie.
+
+    Of requests to an endpoint, and in results of other tools: the middle 80 % of them.
+    """
 
     median: float = Field(gt=0, allow_inf_nan=False)
     low: float = Field(gt=0, allow_inf_nan=False)

@@ -19,7 +19,7 @@ from planner.measure.bench_model import (
     whole,
 )
 from planner.measure.build import ROOM_FRACTION, Built, Depths, build, depths, load, loaded_bytes
-from planner.measure.clock import OutOfMemory, Timer
+from planner.measure.clock import OutOfMemory, Timer, spread
 from planner.measure.noise import Watch
 from planner.measure.plan import PATIENCE, ROUNDS, STEPS, Guess, Point, Rates, Shape
 from planner.measure.progress import Teller
@@ -226,11 +226,11 @@ class ShapeRun:
     def _memory(self, weights: list[float], growths: list[float], sizes: Depths) -> Measured:
         """Memory of the weights and growth of the cache, which every row of the model has in common."""
         found: Measured = {
-            "weights_bytes": whole([[one] for one in weights], sizes.slices, sizes.whole)
+            "weights_bytes": whole([spread([one]) for one in weights], sizes.slices, sizes.whole)
         }
         if all(one > 0.0 for one in growths):
             found["cache_bytes_per_token"] = whole(
-                [[one] for one in growths], sizes.slices, sizes.whole
+                [spread([one]) for one in growths], sizes.slices, sizes.whole
             )
         return found
 
@@ -341,11 +341,13 @@ class ShapeRun:
                 return self.row(point, {}, "not_run", notes=[*notes, "out_of_time"])
             parts.append(counted(mine, self.watch.is_steady))
         quantity: RecordQuantity = "prefill_s" if point.kind == "prefill" else "tpot_s"
-        repeats = [one.seconds for one in parts]
-        measured = {quantity: whole(repeats, sizes.slices, sizes.whole)}
+        times = [spread(*one.repeats) for one in parts]
+        measured = {quantity: whole(times, sizes.slices, sizes.whole)}
         peaks = [one.peak_bytes for one in parts if one.peak_bytes is not None]
         if len(peaks) == len(parts):
-            measured["peak_bytes"] = whole([[one] for one in peaks], sizes.slices, sizes.whole)
+            measured["peak_bytes"] = whole(
+                [spread([one]) for one in peaks], sizes.slices, sizes.whole
+            )
         self.carrier = self.carrier or point
         if point == self.carrier:
             measured |= self.common

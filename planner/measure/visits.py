@@ -33,11 +33,11 @@ class Counted:
     """Those of a point's visits that count.
 
     Attributes:
-        seconds: their repeats together (s); peak_bytes: most memory of any visit that knows, None where none does.
+        repeats: times of each (s); peak_bytes: most memory of any visit that knows, None where none does.
         steady: they were made at quiet moments; varies: they differ among each other by too much.
     """
 
-    seconds: tuple[float, ...]
+    repeats: tuple[tuple[float, ...], ...]
     peak_bytes: float | None
     steady: bool
     varies: bool
@@ -51,11 +51,11 @@ def counted(visits: Sequence[Visit], is_steady: Callable[[float], bool]) -> Coun
     quiet = [one for one in visits if is_steady(one.canary_s)]
     steady = len(quiet) >= min(LEAST_STEADY, len(visits))
     chosen = quiet if steady else visits
-    repeats = [one.timing.seconds for one in chosen]
+    repeats = tuple(one.timing.seconds for one in chosen)
     compared = [statistics.median(one) for one in repeats] if len(repeats) > 1 else [*repeats[0]]
     peaks = [one.timing.peak_bytes for one in visits if one.timing.peak_bytes is not None]
     return Counted(
-        seconds=tuple(second for one in repeats for second in one),
+        repeats=repeats,
         peak_bytes=max(peaks, default=None),
         steady=steady,
         varies=is_noisy(compared),

@@ -70,15 +70,14 @@ def test_slices_keep_whole_periods_and_the_layers_before_them() -> None:
 def test_the_whole_follows_from_two_slices(
     fixed: float, each: float, slices: tuple[int, int], layers: int
 ) -> None:
-    repeats = [[fixed + each * n] * 3 for n in slices]
-    found = whole(repeats, slices, layers)
+    found = whole([spread([fixed + each * n] * 3) for n in slices], slices, layers)
     assert found.median == pytest.approx(fixed + each * layers)
     assert found.low <= found.median <= found.high
 
 
 def test_what_slices_cannot_tell_apart_the_whole_cannot_either() -> None:
-    quiet = whole([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]], (2, 4), 40)
-    noisy = whole([[0.9, 1.0, 1.1], [1.9, 2.0, 2.1]], (2, 4), 40)
+    quiet = whole([spread([1.0, 1.0, 1.0]), spread([2.0, 2.0, 2.0])], (2, 4), 40)
+    noisy = whole([spread([0.9, 1.0, 1.1]), spread([1.9, 2.0, 2.1])], (2, 4), 40)
     assert quiet.median == noisy.median == pytest.approx(20.0)
     assert quiet.low == quiet.high
     # 0.08 s at each end of each slice, 19 times over.
