@@ -81,9 +81,9 @@ class Calibration:
         dispatch_latency_s, combine_latency_s, dispatch_fraction: of expert parallelism's all-to-all.
         pipeline_latency_s, pipeline_fraction: of sending activations to the next stage.
         prefill_layer_s, prefill_sequence_s, prefill_steps, prefill_interference: host time to the first token per
-            layer, per running sequence, in decode steps, and per other prompt in flight; prefill_expert_layer_s comes
-            on top in layers with routed experts. prefill_wave: of the other running sequences' prompts, how many are
-            read first because requests of one length start together.
+            layer, per running sequence, in decode steps, and per other prompt in flight; prefill_mixer_layer_s comes on
+            top in layers whose attention is latent or a recurrence, which take many more kernels. prefill_wave: of the
+            other running sequences' prompts, how many are read first on average because requests start together.
         host_layer_s: eager execution: host time per layer (0 where graphs hide it); host_dequantise multiplies it
             when weights are unpacked first; host_expert_layer_s comes on top of it in layers with experts, and
             host_expert_s for each of their experts where a version loops over them. host_overlap_fraction: part of the
@@ -130,7 +130,7 @@ class Calibration:
     pipeline_latency_s: Quantity
     pipeline_fraction: Quantity
     prefill_layer_s: Quantity
-    prefill_expert_layer_s: Quantity
+    prefill_mixer_layer_s: Quantity
     prefill_sequence_s: Quantity
     prefill_steps: Quantity
     prefill_interference: Quantity
@@ -276,9 +276,9 @@ def build_calibration(
     host = 0.0
     if found.kind == "static":
         host = found.value(f"host_layer_s.{found.group.host}.{found.host_kind}")
-    expert_dispatch = 0.0
+    mixer_dispatch = 0.0
     if found.kind == "continuous":
-        expert_dispatch = found.optional_by_kind("prefill_expert_layer_s", 0.0)
+        mixer_dispatch = found.optional("prefill_mixer_layer_s", 0.0)
     convention = (
         calibration_data(found.file).get("convention") or calibration_data(found.base)["convention"]
     )
@@ -306,7 +306,7 @@ def build_calibration(
         layer_s=found.value("layer_s"),
         expert_layer_s=found.optional(f"expert_layer_s.{found.weights_kind}", 0.0),
         prefill_layer_s=found.value("prefill_layer_s"),
-        prefill_expert_layer_s=expert_dispatch,
+        prefill_mixer_layer_s=mixer_dispatch,
         reduce_latency_s=(latencies[0], latencies[1], latencies[2]),
         reduce_fraction=(parts[0], parts[1], parts[2]),
         dispatch_latency_s=table["dispatch_latency_s"].value,

@@ -47,9 +47,12 @@ MEMORY_QUANTITIES = (
     "allocated_bytes",
 )
 POISSON, RATE = "poisson", "request_rate_per_s"
-ARRIVALS = ("loop", "together", "backlog", "burst", "offline", POISSON)
+ARRIVALS = ("loop", "waves", "together", "backlog", "burst", "offline", POISSON)
 LENGTHS = ("", "varied")
-_OWN = ("id", "source", "arrivals", "lengths", RATE, "replicas", "constants", "settings", "note")
+WAITS = ("poll_steps", "hold_steps")
+_OWN = (
+    "id", "source", "arrivals", "lengths", RATE, "replicas", "constants", "settings", "note", *WAITS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,10 +64,11 @@ class Measurement:
         family: the file it is in.
         source: key of `measurement_sources`.
         scenario: fields of the scenario, as text where they come from a CSV.
-        arrivals: "loop" (each request is followed by the next), "together" (one batch from start to end), "backlog"
-            (many more than can run are there from the start, so that every place is always taken), "burst" (all are
-            sent to a server at once), "offline" (the program that an engine runs in hands it all of them at once) or
-            "poisson" (at random, at a rate of their own).
+        arrivals: "loop" (each request is followed by the next), "waves" (such a loop whose requests all start and end
+            together: equal lengths, and an engine that reads every prompt that waits before it decodes on), "together"
+            (one batch from start to end), "backlog" (many more than can run are there from the start, so that every
+            place is always taken), "burst" (all are sent to a server at once), "offline" (the program that an engine
+            runs in hands it all of them at once) or "poisson" (at random, at a rate of their own).
         varied: requests differ in length, and the scenario's lengths are means.
         replicas: deployments that the throughput is the sum of.
         measured: values by name of QUANTITIES or MEMORY_QUANTITIES, in the unit that the name ends with; memory is of
@@ -74,6 +78,10 @@ class Measurement:
             they are taken to be the defaults, "" where they aren't known.
         constants: a set of constants in place of the engine's own ("tuned": set up by hand for one load); "" for none.
         request_rate_per_s: requests that arrived each second, over all replicas; 0 where each follows another's end.
+        poll_steps: decode steps from one look of the engine for new requests to the next (SGLang,
+            scheduler-recv-interval), at least 1.
+        hold_steps: decode steps that a new prompt is held back for others to join it (TensorRT-LLM,
+            batch_wait_timeout_iters, or timeout_iters of attention_dp_config); 0 for none.
     """
 
     id: str
@@ -88,6 +96,8 @@ class Measurement:
     constants: str = ""
     request_rate_per_s: float = 0.0
     varied: bool = False
+    poll_steps: float = 1.0
+    hold_steps: float = 0.0
 
 
 def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement]:
@@ -104,7 +114,7 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
     for line, row in _csv_rows(lines, family):
         key = row.get("id") or f"line {line}"
         stated: dict[str, float] = {}
-        for name in (*QUANTITIES, *MEMORY_QUANTITIES, RATE):
+        for name in (*QUANTITIES, *MEMORY_QUANTITIES, RATE, *WAITS):
             text = row.get(name) or ""
             if not text:
                 continue
@@ -116,6 +126,7 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
                 raise BadProfile("measurement_not_positive", file=family, key=key, field=name)
             stated[name] = value
         rate = stated.pop(RATE, 0.0)
+        waits = {name: stated.pop(name) for name in WAITS if name in stated}
         arrivals = row.get("arrivals") or "loop"
         replicas = row.get("replicas") or "1"
         lengths = row.get("lengths") or ""
@@ -140,6 +151,7 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
             row.get("constants") or "",
             rate,
             lengths == "varied",
+            **waits,
         )
 
 

@@ -48,7 +48,7 @@ RANGES = {
         ("step_s", "layer_s", "sequence_s", "latent_layer_s", "indexed_layer_s"), SECONDS
     ),
     **dict.fromkeys(("expert_layer_s", "host_layer_s", "prefill_layer_s"), SECONDS),
-    **dict.fromkeys(("prefill_sequence_s", "prefill_expert_layer_s"), SECONDS),
+    **dict.fromkeys(("prefill_sequence_s", "prefill_mixer_layer_s"), SECONDS),
     **dict.fromkeys(("cache_traffic", "cache_repeats", "prefill_steps"), TIMES),
     **dict.fromkeys(("prefill_interference", "prefill_wave"), TIMES),
 }

@@ -155,16 +155,34 @@ def predicted(
 
 def _loop(run: Run, calibration: Calibration) -> ServingPoint:
     scenario, deployment = run.scenario, run.deployment
+    users = float(max(scenario.concurrency // run.measurement.replicas, 1))
     return serving_point(
         deployment.work,
         deployment.hardware,
         calibration,
         input_tokens=float(scenario.input_tokens),
         output_tokens=float(scenario.output_tokens),
-        concurrency=float(max(scenario.concurrency // run.measurement.replicas, 1)),
+        concurrency=users,
         max_running=run.max_running,
         max_num_batched_tokens=float(deployment.settings.max_num_batched_tokens),
+        waiting_steps=waiting_steps(run.measurement, users, float(scenario.output_tokens)),
+        in_waves=run.measurement.arrivals == "waves",
     )
+
+
+def waiting_steps(measurement: Measurement, users: float, output_tokens: float) -> float:
+    """Decode steps that a run's settings let a new prompt wait, on average over prompts.
+
+    An engine that looks for new requests every p steps finds one that came at any of them: (p − 1)/2. One that holds
+    the first prompt back for h steps reads with it those that come meanwhile, 1 + h·users/output tokens in all, spread
+    evenly, of which the last doesn't wait.
+
+    Args:
+        users: requests in flight over the whole deployment, each of output_tokens tokens.
+    """
+    held = measurement.hold_steps
+    together = 1.0 + held * users / output_tokens
+    return (measurement.poll_steps - 1.0) / 2.0 + held * (together + 1.0) / (2.0 * together)
 
 
 def _step(run: Run, calibration: Calibration) -> float:

@@ -12,7 +12,7 @@ from planner.catalog.files import profile_lines, write_profile
 from planner.errors import BadProfile
 from planner.measure.bands import bands, named_by
 from planner.measure.fit.offline import OLD, TUNED
-from planner.measure.fit.plans import EARLIER, ENGINES, OFFLINE, POOL, Stage
+from planner.measure.fit.plans import ENGINES, OFFLINE, POOL, Stage
 from planner.measure.fit.problem import Observation
 from planner.measure.refit import Outcome, Refit
 from planner.quantity import FloatArray
@@ -24,8 +24,6 @@ HEADERS = {
     "sglang": "SGLang on data-centre NVIDIA GPUs: its own constants around those of all engines.",
     "tensorrt-llm": "TensorRT-LLM on data-centre NVIDIA GPUs: its own constants around those of all engines.",
     BURSTS: "Requests that all reach a server at once: what its steps take against the loops that constants are from.",
-    "sglang-0.5.8": "SGLang before 0.5.9: its time to first token, from rows with fixed lengths.",
-    "tensorrt-llm-1.0": "TensorRT-LLM before 1.1: its time to first token, from rows with fixed lengths.",
 }
 
 
@@ -67,11 +65,11 @@ def _existing(file: str) -> dict[str, Any]:
     try:
         return dict(calibration_data(file))
     except BadProfile:
-        if file in (*ENGINES, *EARLIER):
+        if file in ENGINES:
             return {
                 "id": file,
                 "kind": "continuous",
-                "base": EARLIER.get(file, POOL),
+                "base": POOL,
                 "figures": {},
             }
         raise
@@ -104,7 +102,7 @@ def _file_text(file: str, outcome: Outcome) -> str:
     )
     lines += ["fitted_on:", f"  measurements: [measurements/{outcome.family}.csv]"]
     lines += [f"  model_types: [{', '.join(types)}]"]
-    if "accelerators" in data.get("fitted_on", {}) or file in (*ENGINES, *EARLIER):
+    if "accelerators" in data.get("fitted_on", {}) or file in ENGINES:
         lines += ["  accelerators:", *_covered(file, outcome)]
     for block, quantities in (
         ("fit", ("tpot_s", "output_tokens_per_s", "total_tokens_per_s")),
@@ -118,8 +116,7 @@ def _file_text(file: str, outcome: Outcome) -> str:
 
 
 def _in(file: str, one: Observation) -> bool:
-    engine = EARLIER.get(file, file)
-    return file not in (*ENGINES, *EARLIER) or one.run.deployment.engine.id == engine
+    return file not in ENGINES or one.run.deployment.engine.id == file
 
 
 def _served(file: str, outcome: Outcome) -> FloatArray:
@@ -292,10 +289,8 @@ def _rules(existing: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         {"engine": "vllm", "before": "0.7", "use": "vllm-0.6"},
         {"engine": "vllm", "use": "vllm"},
         {"engine": "sglang", "before": "0.5", "use": "sglang-0.4"},
-        {"engine": "sglang", "before": "0.5.9", "use": "sglang-0.5.8"},
         {"engine": "sglang", "use": "sglang"},
         {"engine": "tensorrt-llm", "before": "0.13", "use": "tensorrt-llm-0.12"},
-        {"engine": "tensorrt-llm", "before": "1.1", "use": "tensorrt-llm-1.0"},
         {"engine": "tensorrt-llm", "use": "tensorrt-llm"},
     ]
     rest = [

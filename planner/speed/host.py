@@ -126,6 +126,7 @@ def _held(
         expert_layers=sum(group.layers for group in host.experts),
         latent_layers=0,
         indexed_layers=0,
+        recurrent_layers=0,
         read_bytes=host.read_bytes_per_token_step,
         experts=expert_reads(host.experts),
         linear_flops=tuple(linear.items()),

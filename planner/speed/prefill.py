@@ -90,7 +90,7 @@ def prefill(
     layers = work.layers + work.encoder_layers
     eager = calibration.kind == "static"
     floor = layers * calibration.prefill_layer_s
-    floor = floor + work.expert_layers * calibration.prefill_expert_layer_s
+    floor = floor + (work.latent_layers + work.recurrent_layers) * calibration.prefill_mixer_layer_s
     if eager:
         floor = layer_seconds(work, calibration) + work.encoder_layers * calibration.layer_s
     parts = StepTime(

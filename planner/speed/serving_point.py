@@ -62,6 +62,8 @@ class _Load:
     cached_tokens: Quantity
     concurrency: Quantity
     running: Quantity
+    waiting_steps: Quantity
+    in_waves: bool
 
     @property
     def context_tokens(self) -> Quantity:
@@ -108,6 +110,8 @@ def serving_point(
     max_running: Quantity = float("inf"),
     max_num_batched_tokens: Quantity = float("inf"),
     cached_tokens: Quantity = 0.0,
+    waiting_steps: Quantity = 0.0,
+    in_waves: bool = False,
 ) -> ServingPoint:
     """What users see and what the deployment delivers at a fixed number of requests in flight.
 
@@ -125,12 +129,18 @@ def serving_point(
         max_running: sequences that may run at once over the whole deployment (engine's limit and pool), at least 1.
         max_num_batched_tokens: token budget of one step in each data-parallel group (continuous batching only).
         cached_tokens: of each prompt, how many a prefix cache holds (tokens).
+        waiting_steps: decode steps that settings of the engine let a new prompt wait on average (continuous batching
+            only).
+        in_waves: requests start and end together, and every prompt is read before any is decoded on, so that each
+            waits for half of the others (continuous batching only).
 
     Raises:
         MissingFigure: where one accelerator lacks a rate that is needed; arrays give NaN.
     """
     running = minimum(concurrency, max_running)
-    load = _Load(input_tokens, output_tokens, cached_tokens, concurrency, running)
+    load = _Load(
+        input_tokens, output_tokens, cached_tokens, concurrency, running, waiting_steps, in_waves
+    )
     if not work.generates:
         return _reading(work, hardware, calibration, load, max_num_batched_tokens)
     if calibration.kind == "static":
@@ -223,11 +233,13 @@ def _batched(
     per_group = maximum(running / groups, 1.0)
     others = per_group - 1.0
     in_flight = minimum(others * device / (output_tokens * tpot), others)
+    before = calibration.prefill_interference * in_flight + calibration.prefill_wave * others
+    if load.in_waves:
+        before = others / 2.0
     ttft = (
         prompt_s
-        + (calibration.prefill_interference * in_flight + calibration.prefill_wave * others)
-        * device
-        + calibration.prefill_steps * tpot
+        + before * device
+        + (calibration.prefill_steps + load.waiting_steps) * tpot
         + calibration.prefill_sequence_s * per_group
     )
     # Those that hold a place without decoding are being read in; by Little's law that takes at least this long.

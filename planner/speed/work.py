@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from planner.architecture.cache import CacheLayout
-from planner.architecture.mixers import Attention, CrossAttention, LatentAttention, Score
+from planner.architecture.mixers import Attention, CrossAttention, LatentAttention, Mixer, Score
 from planner.architecture.spec import Architecture, Part, Shape
 from planner.architecture.totals import layer_linear_flops_per_token, linear_flops
 from planner.catalog.accelerators import Accelerator
@@ -48,7 +48,8 @@ class Work:
         layers: layers that a generated token passes; encoder_layers: those that only the input passes.
         encoder_tokens: positions of every input to the encoder where that's fixed (Whisper), else None: the prompt's.
         expert_layers: of `layers`, those with routed experts; latent_layers: those with latent attention;
-            indexed_layers: of these, those whose indexer selects what is attended.
+            indexed_layers: of these, those whose indexer selects what is attended; recurrent_layers: those with a
+            recurrence in place of attention or beside it.
         query_groups: query heads for each key-value head, averaged over layers with such heads; 1 where there are none.
         read_bytes: weights that a step reads whatever its tokens, without routed experts; encoder_bytes: those of
             encoder layers, read once per input.
@@ -76,6 +77,7 @@ class Work:
     expert_layers: int
     latent_layers: int
     indexed_layers: int
+    recurrent_layers: int
     query_groups: float
     hidden_size: int
     parallelism: Parallelism
@@ -207,8 +209,9 @@ def work(
         encoder_layers=roles["encoder"],
         encoder_tokens=_encoder_tokens(architecture),
         expert_layers=expert_layers,
-        latent_layers=_mixer_layers(architecture, indexed=False),
-        indexed_layers=_mixer_layers(architecture, indexed=True),
+        latent_layers=_mixer_layers(architecture, _latent),
+        indexed_layers=_mixer_layers(architecture, _indexed),
+        recurrent_layers=_mixer_layers(architecture, _recurrent),
         query_groups=_query_groups(architecture),
         hidden_size=architecture.hidden_size,
         parallelism=parallelism,
@@ -264,17 +267,25 @@ def product_dtypes(
     return tuple(sorted(changed.items()))
 
 
-def _mixer_layers(architecture: Architecture, *, indexed: bool) -> int:
-    """Decoder layers with latent attention; with `indexed` only those whose indexer selects positions."""
+def _mixer_layers(architecture: Architecture, chosen: Callable[[Mixer], bool]) -> int:
+    """Decoder layers with a mixer of the chosen kind."""
     return sum(
         count
         for kind, count in architecture.kind_counts
-        if kind.role == "decoder"
-        and any(
-            isinstance(mixer, LatentAttention) and (mixer.selected is not None or not indexed)
-            for mixer in kind.mixers
-        )
+        if kind.role == "decoder" and any(chosen(mixer) for mixer in kind.mixers)
     )
+
+
+def _latent(mixer: Mixer) -> bool:
+    return isinstance(mixer, LatentAttention)
+
+
+def _indexed(mixer: Mixer) -> bool:
+    return isinstance(mixer, LatentAttention) and mixer.selected is not None
+
+
+def _recurrent(mixer: Mixer) -> bool:
+    return bool(mixer.states)
 
 
 def _query_groups(architecture: Architecture) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from planner.catalog.measurements import (
     read_measurements,
 )
 from planner.errors import BadProfile
-from planner.measure.predict import run_of
+from planner.measure.predict import run_of, waiting_steps
 
 HEADER = (
     "id,source,engine,model,gpu,input_tokens,output_tokens,concurrency,arrivals,tpot_s,note,lengths"
@@ -87,6 +88,7 @@ def test_a_row_as_read():
     assert row.measured == {"tpot_s": 0.5}
     assert (row.arrivals, row.replicas, row.request_rate_per_s) == ("together", 1, 0.0)
     assert not row.varied
+    assert (row.poll_steps, row.hold_steps) == (1.0, 0.0)
     (row,) = read_measurements([HEADER, "r1,s,vllm,m,g,10,20,4,burst,0.5,,varied"], "own")
     assert (row.arrivals, row.varied) == ("burst", True)
     assert "lengths" not in row.scenario
@@ -100,6 +102,40 @@ def test_arrivals_at_random_have_their_rate():
     assert "request_rate_per_s" not in row.scenario
     with pytest.raises(BadProfile):
         list(read_measurements([header, "r1,s,vllm,m,g,10,20,4,loop,0.5,,,2.5"], "own"))
+
+
+def test_what_lets_prompts_wait_is_no_part_of_the_scenario():
+    header, line = HEADER + ",poll_steps,hold_steps", "r1,s,sglang,m,g,10,20,4,waves,0.5,,,30,"
+    (row,) = read_measurements([header, line], "own")
+    assert (row.arrivals, row.poll_steps, row.hold_steps) == ("waves", 30.0, 0.0)
+    assert not {"poll_steps", "hold_steps"} & set(row.scenario)
+    with pytest.raises(BadProfile) as refused:
+        list(read_measurements([header, line.replace(",30,", ",30,-1")], "own"))
+    assert refused.value.code == "measurement_not_positive"
+
+
+def test_only_the_engine_that_has_a_setting_states_it():
+    rows = measurements("serving")
+    assert {row.scenario["engine"] for row in rows if row.poll_steps > 1.0} == {"sglang"}
+    assert {row.scenario["engine"] for row in rows if row.hold_steps} == {"tensorrt-llm"}
+    waves = [row for row in rows if row.arrivals == "waves"]
+    assert {row.scenario["engine"] for row in waves} == {"sglang"}
+    assert not any("0.9 of nominal" in row.note for row in waves)  # those lengths vary
+
+
+def test_a_prompt_waits_for_half_the_steps_between_two_looks():
+    (row,) = read_measurements([HEADER, "r1,s,sglang,m,g,10,20,4,loop,0.5,"], "own")
+    assert waiting_steps(row, 64.0, 1000.0) == 0.0
+    assert waiting_steps(replace(row, poll_steps=31.0), 64.0, 1000.0) == 15.0
+
+
+def test_a_prompt_that_is_held_back_waits_less_the_more_come_meanwhile():
+    (row,) = read_measurements([HEADER, "r1,s,tensorrt-llm,m,g,10,20,4,loop,0.5,"], "own")
+    held = replace(row, hold_steps=20.0)
+    alone, some, many = (waiting_steps(held, users, 1000.0) for users in (1e-6, 50.0, 1e6))
+    assert alone == pytest.approx(20.0)
+    assert some == pytest.approx(15.0)  # two in all: one waits 20 steps, the other 10
+    assert many == pytest.approx(10.0, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,7 @@ PUBLISHED = Shelf(
             "expert_layer_s.fp8": 4.5e-5,
             "expert_layer_s.fp4": 3.0e-5,
             "expert_layer_s.mxfp4": 0.0,
-            "prefill_expert_layer_s.16bit": 1.0e-3,
-            "prefill_expert_layer_s.fp8": 1.5e-3,
-            "prefill_expert_layer_s.fp4": 1.5e-3,
-            "prefill_expert_layer_s.mxfp4": 0.0,
+            "prefill_mixer_layer_s": 1.0e-3,
         }
     }
 )

@@ -77,6 +77,20 @@ def test_latent_attention_expands_in_prefill_and_pays_for_cached_latents():
     assert cached.attention_s * rate == pytest.approx(81_920 * 4 * pairs + expanded)
 
 
+def test_latent_attention_and_recurrences_take_the_host_longer():
+    hardware, constants = setting()
+    latent = prefill(work_of(DEEPSEEK_LIKE), hardware, constants, 1000.0)
+    assert latent.layers_s == pytest.approx(4 * (0.57e-3 + 1e-3))
+    model = architecture_of(
+        "Qwen/Qwen3-Next-80B-A3B-Instruct"
+    )  # 36 gated delta nets, 12 of attention
+    stored = stored_weights(model, "bf16", Parallelism(), "bf16")
+    hybrid = work(model, stored, cache_layout(model, 2.0, 2.0, 2.0), Parallelism(), "bf16")
+    hardware, constants = setting(experts=True)
+    parts = prefill(hybrid, hardware, constants, 1000.0)
+    assert parts.layers_s == pytest.approx(48 * 0.57e-3 + 36 * 1e-3)
+
+
 def test_whisper_encodes_a_clip_of_fixed_length_and_t5_the_prompt():
     hardware, constants = setting()
 

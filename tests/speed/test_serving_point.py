@@ -53,6 +53,27 @@ def test_others_prompts_are_spread_over_the_steps():
     )
 
 
+def test_settings_that_let_prompts_wait_cost_steps_and_nothing_else():
+    hardware, constants = setting()
+    model = work_of(LLAMA_8B)
+    load = {"concurrency": 16.0, **CHAT}
+    plain = serving_point(model, hardware, constants, **load)
+    held = serving_point(model, hardware, constants, waiting_steps=14.5, **load)
+    assert held.ttft_s == pytest.approx(plain.ttft_s + 14.5 * plain.tpot_s)
+    assert held.tpot_s == plain.tpot_s
+
+
+def test_in_waves_each_prompt_waits_for_half_of_the_others():
+    hardware, constants = setting()
+    model = work_of(LLAMA_8B)
+    point = serving_point(model, hardware, constants, concurrency=16.0, in_waves=True, **CHAT)
+    prompt = prefill(model, hardware, constants, 1024.0)
+    device = prompt.total_s - prompt.layers_s
+    assert point.ttft_s == pytest.approx(
+        prompt.layers_s + device * 17.0 / 2.0 + 1.27 * point.tpot_s + 16 * 1.9e-3
+    )
+
+
 @given(
     concurrency=st.integers(1, 2000),
     running=st.integers(1, 512),

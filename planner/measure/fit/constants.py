@@ -8,6 +8,7 @@ KINDS = ("16bit", "fp8", "fp4", "mxfp4")
 
 
 GENERATIONS = ("hopper", "blackwell")
+BY_GENERATION = ("expert_layer_s.", "prefill_layer_s")
 
 
 FEWEST = 10
@@ -72,15 +73,18 @@ def _first_token_constants() -> list[Constant]:
     return [
         Constant("prefill_layer_s", 1e-6, 3e-3, 5e-4, 0.8, 0.8),
         Constant("prefill_sequence_s", 1e-6, 2e-2, 1.9e-3, 0.8, 0.8),
-        Constant("prefill_steps", 0.3, 6.0, 1.3, 0.5, 0.5),
-        Constant("prefill_interference", 0.05, 20.0, 1.6, 0.8, 0.8),
-        Constant("prefill_wave", 1e-3, 0.8, 0.2, 1.0, 0.8),
-        Constant("prefill.16bit", low, high, 0.5, 0.3, 0.2),
-        Constant("prefill.8bit", low, high, 0.4, 0.3, 0.25),
-        Constant("prefill.4bit", low, high, 0.3, 0.3, 0.25),
+        # The rest of the step in progress and its own, with one more where the host prepares steps ahead.
+        Constant("prefill_steps", 0.3, 3.0, 1.5, 0.3, 0.25),
+        Constant("prefill_interference", 0.05, 5.0, 1.0, 0.5, 0.3),
+        # Of a run's ten waves the first starts together, and each of its requests waits for half of the others.
+        Constant("prefill_wave", 1e-3, 0.8, 0.05, 0.5, 0.3),
+        # What products of thousands of tokens reach in kernel tables.
+        Constant("prefill.16bit", low, high, 0.7, 0.2, 0.12),
+        Constant("prefill.8bit", low, high, 0.48, 0.2, 0.12),
+        Constant("prefill.4bit", low, high, 0.38, 0.2, 0.12),
         Constant("prefill_attention", low, high, 0.5, 0.2, None),
-        Constant("prefill_experts", low, high, 0.5, 0.3, 0.2),
-        Constant("prefill_expert_layer_s", *FIRST, 5e-4, 0.8, 0.8),
+        Constant("prefill_experts", low, high, 0.4, 0.3, 0.2),
+        Constant("prefill_mixer_layer_s", *FIRST, 5e-4, 0.8, 0.8),
     ]
 
 
@@ -88,12 +92,6 @@ STEP = _step_constants()
 
 
 FIRST_TOKEN = _first_token_constants()
-
-
-EARLIER_KEYS = frozenset(
-    {"prefill_layer_s", "prefill_sequence_s", "prefill_steps", "prefill_interference"}
-    | {"prefill_wave", "prefill_expert_layer_s"}
-)
 
 
 SLOT_DECODE = [

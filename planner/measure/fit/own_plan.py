@@ -122,7 +122,7 @@ def _named(
         elif name == "weights":
             if not of or of == kind:
                 yield constant, _weights_name(place)
-        elif name in ("experts", "expert_weights", "expert_layer_s", "prefill_expert_layer_s"):
+        elif name in ("experts", "expert_weights", "expert_layer_s"):
             if experts and of in ("", kind):
                 yield constant, constant.key
         else:

@@ -19,7 +19,7 @@ from planner.catalog.calibration_constants import (
     weights_kind,
 )
 from planner.measure.fit.constants import (
-    EARLIER_KEYS,
+    BY_GENERATION,
     EFFICIENCY,
     FEWEST,
     FIRST_TOKEN,
@@ -49,7 +49,6 @@ from planner.quantity import FloatArray
 OFFLINE = ("batch", "mlperf")
 APART = (*OFFLINE, "serving-throughput")  # with a plan of their own, whatever the engine
 ENGINES = ("vllm", "sglang", "tensorrt-llm")
-EARLIER = {"sglang-0.5.8": "sglang", "tensorrt-llm-1.0": "tensorrt-llm"}
 SLOTS, EAGER, POOL = "llama-cpp", "transformers", "joint"
 EAGER_LOOPS = "transformers-4"  # its versions visit experts one by one
 BURST_TIME = (0.3, 5.0)
@@ -128,55 +127,32 @@ def _solve(
 def serving_plan(
     seen: Sequence[Observation], shelf: Shelf, hints: Hints
 ) -> tuple[Shelf, list[Stage]]:
-    """Continuous batching: the step pooled, then by engine; the first token pooled, by engine, by earlier versions."""
+    """Continuous batching: the step pooled, then by engine; the first token likewise."""
     stages: list[Stage] = []
     # The engines' own figures would hide the pool's while it is fitted.
-    shelf = replace(shelf, emptied=frozenset((*ENGINES, *EARLIER)))
-    steps = [one for one in seen if one.quantity == "tpot_s"]
-    firsts = [one for one in seen if one.quantity == "ttft_s"]
-    if steps:
-        shelf = _solve(stages, POOL, "tpot_s", steps, _pooled(STEP, POOL), shelf, hints)
+    shelf = replace(shelf, emptied=frozenset(ENGINES))
+    for quantity, constants in (("tpot_s", STEP), ("ttft_s", FIRST_TOKEN)):
+        rows = [one for one in seen if one.quantity == quantity]
+        if not rows:
+            continue
+        shelf = _solve(stages, POOL, quantity, rows, _pooled(constants, POOL), shelf, hints)
         for engine in ENGINES:
-            mine = [one for one in steps if one.run.deployment.engine.id == engine]
+            mine = [one for one in rows if one.run.deployment.engine.id == engine]
             if len(mine) >= FEWEST:
-                shelf = _solve(
-                    stages, engine, "tpot_s", mine, _of_engine(engine, shelf), shelf, hints
-                )
-    if firsts:
-        shelf = _solve(stages, POOL, "ttft_s", firsts, _pooled(FIRST_TOKEN, POOL), shelf, hints)
-        for file in (*ENGINES, *EARLIER):
-            mine = [one for one in firsts if calibration_on(shelf, one.run).id == file]
-            if len(mine) < FEWEST:
-                continue
-            parameters = _first_of(file, shelf)
-            shelf = _solve(stages, file, "ttft_s", mine, parameters, shelf, hints)
+                own = _of_engine(engine, constants, shelf)
+                shelf = _solve(stages, engine, quantity, mine, own, shelf, hints)
     return shelf, stages
 
 
-def _first_of(file: str, shelf: Shelf) -> list[Parameter]:
-    """An engine's or a version's constants of the first token, around those that it builds on."""
-    under = EARLIER.get(file, POOL)
-    return [
-        Parameter(file, (c.key,), c.low, c.high, _under(shelf, under, c), c.own)
-        for c in FIRST_TOKEN
-        if c.own and (file in ENGINES or c.key in EARLIER_KEYS)
-    ]
-
-
-def _under(shelf: Shelf, file: str, constant: Constant) -> float:
-    pooled = _value(shelf, POOL, constant.key, constant.centre)
-    return _value(shelf, file, constant.key, pooled)
-
-
-def _of_engine(engine: str, shelf: Shelf) -> list[Parameter]:
-    """An engine's constants around the pool's; those of layers with experts by generation of GPU."""
+def _of_engine(engine: str, constants: Sequence[Constant], shelf: Shelf) -> list[Parameter]:
+    """An engine's constants around the pool's; those that go with kernels and hosts by generation of GPU."""
     found = []
-    for c in STEP:
+    for c in constants:
         if c.own is None:
             continue
         centre = _value(shelf, POOL, c.key, c.centre)
         keys = [c.key]
-        if c.key.startswith("expert_layer_s."):
+        if c.key.startswith(BY_GENERATION):
             keys = [f"{generation}.{c.key}" for generation in GENERATIONS]
         found += [Parameter(engine, (key,), c.low, c.high, centre, c.own) for key in keys]
     return found
