@@ -11,7 +11,6 @@ from planner.catalog.devices import DeviceEntry, PeakDtype
 from planner.errors import PlannerError
 from planner.measure.clock import Timer
 from planner.measure.probe import Probe, Target
-from planner.measure.record import Figure
 from planner.measure.system import processor
 
 
@@ -97,18 +96,25 @@ def chosen_dtype(rates: Mapping[str, float], target: Target) -> str:
     return "fp16" if half > single else "fp32"
 
 
-def described(target: Target, found: Probe, figures: list[Figure]) -> DeviceEntry:
-    """The device by what was measured: the best that was reached of each rate.
+def described(
+    target: Target, found: Probe, reached: Mapping[tuple[str, str], float]
+) -> DeviceEntry:
+    """The device by what was measured.
+
+    Args:
+        reached: the best of each rate, by name and dtype.
 
     Raises:
         PlannerError: `device_not_described`, where neither its bandwidth nor a product could be measured.
     """
-    bandwidth = [x.value.high for x in figures if x.name in ("read_bandwidth", "copy_bandwidth")]
-    peaks: dict[PeakDtype, float] = {}
-    for one in figures:
-        if one.name == "matmul" and one.dtype in get_args(PeakDtype):
-            key = cast(PeakDtype, one.dtype)
-            peaks[key] = max(peaks.get(key, 0.0), one.value.high)
+    bandwidth = [
+        reached[key] for key in (("read_bandwidth", ""), ("copy_bandwidth", "")) if key in reached
+    ]
+    peaks: dict[PeakDtype, float] = {
+        cast(PeakDtype, dtype): rate
+        for (name, dtype), rate in reached.items()
+        if name == "matmul" and dtype in get_args(PeakDtype)
+    }
     if not bandwidth or not peaks:
         raise PlannerError("device_not_described", device=target.device)
     vendors = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel", "mps": "Apple", "cpu": "CPU"}

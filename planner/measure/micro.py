@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from planner.catalog.accelerators import Accelerator
 from planner.errors import MissingFigure
 from planner.measure.clock import OutOfMemory, Timer, spread
@@ -90,6 +92,18 @@ def gathered(samples: Iterable[Sample]) -> list[Figure]:
         )
         for group in same.values()
     ]
+
+
+def reached(samples: Iterable[Sample]) -> dict[tuple[str, str], float]:
+    """The best rate by name and dtype, of any size: what nine of ten repeats stayed below, in the sample's unit."""
+    same: dict[tuple[str, str, int | None], list[float]] = {}
+    for one in samples:
+        same.setdefault((one.name, one.dtype, one.size), []).extend(one.values)
+    found: dict[tuple[str, str], float] = {}
+    for (name, dtype, _), values in same.items():
+        best = float(np.quantile(np.asarray(values), 0.9))
+        found[(name, dtype)] = max(found.get((name, dtype), 0.0), best)
+    return found
 
 
 def rates(work: float, seconds: list[float]) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ After every figure and every row the record is written, so that however it ends,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -26,7 +26,15 @@ from planner.measure.device import (
     software,
 )
 from planner.measure.lock import machine_lock
-from planner.measure.micro import BENCHMARKS, Bench, Sample, best_bandwidth, best_rates, gathered
+from planner.measure.micro import (
+    BENCHMARKS,
+    Bench,
+    Sample,
+    best_bandwidth,
+    best_rates,
+    gathered,
+    reached,
+)
 from planner.measure.noise import Watch
 from planner.measure.own_fit import calibrated
 from planner.measure.plan import (
@@ -40,6 +48,7 @@ from planner.measure.plan import (
     points,
 )
 from planner.measure.probe import (
+    Probe,
     Target,
     as_torch_has_it,
     chosen_target,
@@ -51,8 +60,7 @@ from planner.measure.quantise import QUANTISED
 from planner.measure.record import Figure, Record, Row
 from planner.measure.shape_run import Setting, ShapeRun, failed_rows
 
-FIGURE_ROUNDS = 3
-FIGURE_S = {"quick": 0.25, "full": 0.7}  # in each round
+FIGURE_S = {"quick": 0.25, "full": 0.7}  # in each round: one before the models, and one after each
 RESERVE = 0.25  # of the limit, for the model that checks the calibration
 LARGE_BYTES = 24e9  # free memory from which on the large shape is worth measuring
 
@@ -115,6 +123,7 @@ class Run:
         self.options, self.keep, self.lock = options, keep, lock
         self.teller = Teller(listener, start_s)
         self.watch = Watch()
+        self.samples: list[Sample] = []
         self.figures: list[Figure] = []
         self.rows: list[Row] = []
         self.notes: list[str] = []
@@ -197,38 +206,41 @@ class Run:
         self.software = software(found)
         self.watch.ready(timer, target.uuid)
         self.teller.say("probe", 1, 1, values={"device": target.name})
+        begin_s = self.teller.elapsed_s
         try:
             free = free_bytes(target, timer)
-            self._micro(
-                Bench(
-                    timer, self.item, free, cache_bytes(target, found), FIGURE_S[self.options.mode]
-                )
-            )
-        except (RuntimeError, MemoryError) as error:
-            raise understood(error) from error
+            budget_s = FIGURE_S[self.options.mode]
+            bench = Bench(timer, self.item, free, cache_bytes(target, found), budget_s)
+            self._rates(bench, target, found)
         except OutOfMemory as error:
             raise PlannerError("no_memory_to_measure", device=target.device) from error
-        if self.item is None:
-            self.device = described(target, found, self.figures)
-        self._models(timer, target)
+        except RuntimeError as error:
+            raise understood(error) from error
+        self._models(bench, target, found, self.teller.elapsed_s - begin_s)
 
-    def _micro(self, bench: Bench) -> None:
-        samples: list[Sample] = []
-        kinds = FIGURE_ROUNDS * BENCHMARKS
-        for number, found in enumerate(kinds):
-            self.teller.say(
-                "rates",
-                number,
-                len(kinds),
-                left_s=self.options.time_limit_s - self.teller.elapsed_s,
-            )
-            samples += found(bench)
-        self.figures = gathered(samples)
+    def _rates(self, bench: Bench, target: Target, found: Probe) -> None:
+        """A round of the micro-benchmarks, put together with those before it; raises OutOfMemory."""
+        for number, kind in enumerate(BENCHMARKS):
+            left_s = self.options.time_limit_s - self.teller.elapsed_s
+            self.teller.say("rates", number, len(BENCHMARKS), left_s=left_s)
+            try:
+                self.samples += kind(bench)
+            except (RuntimeError, MemoryError) as error:
+                raise understood(error) from error
+        self.figures = gathered(self.samples)
+        if self.item is None:
+            self.device = described(target, found, reached(self.samples))
         self._keep()
 
-    def _models(self, timer: Timer, target: Target) -> None:
+    def _models(self, bench: Bench, target: Target, found: Probe, round_s: float) -> None:
+        """Every shape, and the rates once more after each, so that they are of the same minute too.
+
+        Args:
+            round_s: that a round of rates takes.
+        """
         from transformers import __version__ as version
 
+        timer = bench.timer
         dtype = self.options.dtype or chosen_dtype(best_rates(self.figures), target)
         rates = best_rates(self.figures)
         launch = [one.value.median for one in self.figures if one.name == "launch"]
@@ -249,7 +261,8 @@ class Run:
         )
         shapes = self._shapes(target, setting.free_bytes)
         for number, shape in enumerate(shapes):
-            later = RESERVE * setting.limit_s * (number + 1 < len(shapes))
+            rest = len(shapes) - number
+            later = rest * round_s + RESERVE * setting.limit_s * (rest > 1)
             one = ShapeRun(shape, setting, self.watch, self.teller, self._take, reserve_s=later)
             if shape.pasted:
                 self.configs[shape.model] = dict(shape.config)
@@ -259,6 +272,9 @@ class Run:
                 if error.code == "gpu_lost" or shape.role == "fit":
                     raise
                 self.rows += failed_rows(shape, one, error)
+            if self.teller.elapsed_s + round_s < setting.limit_s:
+                with suppress(OutOfMemory):
+                    self._rates(bench, target, found)
 
     def _take(self, row: Row) -> None:
         """Keeps a row in place of what was known of the same run before."""

@@ -14,7 +14,8 @@ from planner.speed.step import decode_step, product_seconds
 from planner.speed.work import Hardware, Work
 
 PERIODS = 48.0  # stretches of steps that one answer is followed in
-MOST_PERIODS = 20_000.0  # of a whole burst: of very many turns, each is followed in fewer
+MOST_PERIODS = 5_000.0  # that prompts are read in, and
+MOST_TURNS = 16.0  # of all places, after which more of the same takes in proportion as long
 LONGEST = 8.0  # mean answers after which one in three thousand goes on, where lengths vary
 
 
@@ -55,8 +56,7 @@ def course(
         places: sequences that may run at once over the deployment, at least 1; budget_tokens: of one step of it.
         input_tokens, output_tokens: of each request, or their means.
     """
-    turns = requests / places
-    period = max(1.0, output_tokens / PERIODS, output_tokens * turns / MOST_PERIODS)
+    period = _period(output_tokens)
     ages = np.arange(int(np.ceil(output_tokens * (LONGEST if varied else 1.0) / period))) * period
     staying = np.exp(-ages / output_tokens) if varied else np.ones_like(ages)
     came = np.zeros_like(ages)  # by how many periods ago
@@ -77,6 +77,10 @@ def course(
     return Course(*np.array(rows).T)
 
 
+def _period(output_tokens: float) -> float:
+    return max(1.0, output_tokens / PERIODS)
+
+
 def burst_seconds(
     work: Work,
     hardware: Hardware,
@@ -93,7 +97,7 @@ def burst_seconds(
 
     The sum of the steps of `course`, each as in `decode_step` but for the products of prompts: the prompts fill the
     steps that they are in, so that they run at the rates of whole prompts. The host's time for each request comes on
-    top, as in a closed loop.
+    top, as in a closed loop. Of very many requests, so many are followed as tell how long more of them take.
 
     Args:
         requests: over the deployment, at least 1; the others as in `course`.
@@ -105,6 +109,24 @@ def burst_seconds(
     groups = float(work.parallelism.dp)
     budget = max_num_batched_tokens * groups
     taken = max(min(places, requests), 1.0)
+    each_period = _period(output_tokens) * max(budget - taken, 1.0) / input_tokens
+    followed = max(min(MOST_TURNS * taken, MOST_PERIODS * each_period), 1.0)
+    if requests > followed:
+        whole, half = (
+            burst_seconds(
+                work,
+                hardware,
+                calibration,
+                requests=many,
+                places=places,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                max_num_batched_tokens=max_num_batched_tokens,
+                varied=varied,
+            )
+            for many in (followed, followed / 2.0)
+        )
+        return whole + (requests / followed - 1.0) * 2.0 * (whole - half)
     found = course(requests, taken, input_tokens, output_tokens, budget, varied and requests > 1.0)
     batch = np.maximum(found.running, groups * work.parallelism.pp)
     alone = decode_step(work, hardware, calibration, batch, found.context_tokens)

@@ -105,3 +105,32 @@ def test_more_requests_fewer_places_and_uneven_lengths_take_longer():
     _, constants = setting()
     slower = replace(constants, prefill_sequence_s=constants.prefill_sequence_s + 0.01)
     assert seconds(64, constants=slower) == pytest.approx(few + 64 * 0.01)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"places": 1.0, "input_tokens": 100.0, "output_tokens": 1.0},
+        {"input_tokens": 1e5, "output_tokens": 1.0},
+        {"places": 1e5, "input_tokens": 1e5, "output_tokens": 1e5},
+        {"places": 1.0, "input_tokens": 1e5, "output_tokens": 1e5},
+    ],
+)
+def test_a_burst_without_end_is_answered_from_its_beginning(asked, monkeypatch):
+    followed = []
+
+    def watched(*arguments):
+        found = course(*arguments)
+        followed.append(len(found.steps))
+        return found
+
+    monkeypatch.setattr("planner.speed.burst.course", watched)
+    million, two = seconds(1e6, varied=True, **asked), seconds(2e6, varied=True, **asked)
+    assert two == pytest.approx(2.0 * million, rel=0.01)
+    assert max(followed) < 10_000
+
+
+def test_what_is_followed_and_what_is_carried_on_agree(monkeypatch):
+    carried = seconds(64 * 40, varied=True)
+    monkeypatch.setattr("planner.speed.burst.MOST_TURNS", 100.0)
+    assert carried == pytest.approx(seconds(64 * 40, varied=True), rel=0.01)
