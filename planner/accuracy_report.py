@@ -18,6 +18,7 @@ from planner.measure.accuracy import (
     cause,
     corner,
     fold_of,
+    is_weak,
     points,
     worst,
 )
@@ -153,6 +154,8 @@ def accuracy_markdown(language: str = "en") -> str:
                 )
                 missed.append(wrapped(f"- {sentence} {say(f'why.{name}')}"))
     lines += missed or [say("none_missed")]
+    lines += ["", f"## {say('weak_title')}", "", prose("weak_introduction", number=SMALL), ""]
+    lines += _weak(found, language)
     folds = sorted({fold for one in families.values() for fold in one.held})
     lines += ["", f"## {say('held_title')}", "", prose("held_introduction"), ""]
     lines += table(
@@ -179,7 +182,17 @@ def accuracy_markdown(language: str = "en") -> str:
 
 
 def _corners(found: Sequence[Point], language: str) -> list[str]:
-    rows = []
+    return _table_of(_named_corners(found, language), language)
+
+
+def _weak(found: Sequence[Point], language: str) -> list[str]:
+    """Corners that say little, the worst first."""
+    weak = [named for named in _named_corners(found, language) if is_weak(named[1])]
+    return _table_of(sorted(weak, key=lambda named: -named[1].median), language)
+
+
+def _named_corners(found: Sequence[Point], language: str) -> list[tuple[str, Summary]]:
+    named = []
     for family in sorted({one.family for one in found}):
         mine = [one for one in found if one.family == family]
         sizes = {name: one.rows for name, one in by(mine, corner).items()}
@@ -189,18 +202,24 @@ def _corners(found: Sequence[Point], language: str) -> list[str]:
             name = corner(one)
             return name if sizes[name] >= SMALL else small
 
-        for name, one in by(mine, name_of).items():
-            rows.append(
-                [
-                    f"{text(f'accuracy.family.{family}', language)}: {name}",
-                    str(one.rows),
-                    percent(one.median),
-                    percent(one.p90),
-                    percent(one.bias, signed=True),
-                    percent(one.coverage),
-                ]
-            )
+        title = text(f"accuracy.family.{family}", language)
+        named += [(f"{title}: {name}", one) for name, one in by(mine, name_of).items()]
+    return named
+
+
+def _table_of(named: Sequence[tuple[str, Summary]], language: str) -> list[str]:
     header = [text(f"accuracy.column.{name}", language) for name in _COLUMNS[:6]]
+    rows = [
+        [
+            name,
+            str(one.rows),
+            percent(one.median),
+            percent(one.p90),
+            percent(one.bias, signed=True),
+            percent(one.coverage),
+        ]
+        for name, one in named
+    ]
     return table(header, rows)
 
 

@@ -49,6 +49,8 @@ TARGETS: dict[str, tuple[float, float]] = {
     "batch": (0.15, 0.20),
     "mlperf": (0.20, 0.20),
 }
+UNSURE = 0.25  # median error from which what has no target counts as weak
+TOO_FEW = 0.70  # part of the measurements in their ranges below which ranges plainly don't hold
 # Which hold-out a family's target is about.
 FOLD = {"llama-cpp.decode": "accelerator", "llama-cpp.prefill": "accelerator"}
 
@@ -216,6 +218,11 @@ def _as_time(one: Point, fold: str) -> float:
 def fold_of(family: str) -> str:
     """What is left out where a family's held-out error is spoken of: the model, or for llama.cpp the card."""
     return FOLD.get(family, "model")
+
+
+def is_weak(one: Summary) -> bool:
+    """Whether figures like these are to be taken with care, whatever target their family meets as a whole."""
+    return one.median > UNSURE or one.coverage < TOO_FEW
 
 
 def against_targets(family: str, one: Summary) -> list[tuple[str, float, float]]:

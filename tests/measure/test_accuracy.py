@@ -25,7 +25,7 @@ from planner.measure.accuracy import (
     summary,
     worst,
 )
-from planner.ui.locale import catalogue
+from planner.ui.locale import catalogue, text
 
 FITTED = ("serving", "serving-throughput", "llama-cpp", "transformers", "batch", "mlperf")
 IN_SAMPLE = list(TARGETS)
@@ -204,7 +204,13 @@ def test_the_report_in_three_forms(found, families):
         table = accuracy_text(language)
         assert len([line for line in table.splitlines() if "%" in line]) >= len(families)
         report = accuracy_markdown(language)
-        assert report.count("\n## ") == 7
+        assert report.count("\n## ") == 8
+        weak = report.partition(f"## {text('accuracy.weak_title', language)}")[2].partition(
+            "\n## "
+        )[0]
+        unloaded = text("accuracy.family.serving.ttft.unloaded", language)
+        assert unloaded in weak  # 135 % off
+        assert text("accuracy.family.batch", language) not in weak
         assert "{" not in report
 
 

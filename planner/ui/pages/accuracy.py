@@ -12,7 +12,7 @@ from planner.catalog.accelerators import Accelerator
 from planner.catalog.calibration_constants import accelerator_class
 from planner.deployment import resolve
 from planner.evaluation import Evaluation
-from planner.measure.accuracy import TARGETS
+from planner.measure.accuracy import TARGETS, TOO_FEW, UNSURE
 from planner.ui.accuracy_data import (
     FEW,
     Compared,
@@ -37,9 +37,7 @@ from planner.ui.state import language, plain
 from planner.ui.widgets import draw, h, notes_html, shown, side_by_side, t
 
 MOST_NAMED = 3  # families that the first lines name
-UNSURE = 0.25  # median error from which a family without a target counts as weak
 INTENDED = 0.80  # part of the measurements that ranges are meant to hold
-TOO_FEW = 0.70  # part of them below which ranges plainly don't
 ENOUGH = 40  # figures from which one may be called the best known
 ANY = ""  # of a select: no restriction
 # What a visitor asks that a figure answers; all others are of memory.
