@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ PERIODS = 48.0  # stretches of steps that one answer is followed in
 MOST_PERIODS = 5_000.0  # that prompts are read in, and
 MOST_TURNS = 16.0  # of all places, after which more of the same takes in proportion as long
 LONGEST = 8.0  # mean answers after which one in three thousand goes on, where lengths vary
+ROUNDING = 1e-9  # of all requests: fewer that still wait are what sums were rounded by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +38,7 @@ class Course:
     context_tokens: FloatArray
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def course(
     requests: float,
     places: float,
@@ -56,29 +58,36 @@ def course(
         places: sequences that may run at once over the deployment, at least 1; budget_tokens: of one step of it.
         input_tokens, output_tokens: of each request, or their means.
     """
-    period = _period(output_tokens)
-    ages = np.arange(int(np.ceil(output_tokens * (LONGEST if varied else 1.0) / period))) * period
-    staying = np.exp(-ages / output_tokens) if varied else np.ones_like(ages)
-    came = np.zeros_like(ages)  # by how many periods ago
-    waiting, rows = requests, []
-    while True:
-        live = came * staying
-        running = float(live.sum())
-        if waiting <= 0.0 and running < 0.5:
-            break
+    period = _period(input_tokens, output_tokens, budget_tokens)
+    longest = math.ceil(output_tokens * (LONGEST if varied else 1.0) / period)  # periods
+    staying = math.exp(-period / output_tokens) if varied else 1.0
+    gone = staying**longest
+    # Those that run, and the steps that they have run for, summed over them.
+    waiting, running, run_for = requests, 0.0, 0.0
+    came: list[float] = []
+    rows = []
+    while waiting > 0.0 or running >= 0.5:
         room = period * max(budget_tokens - running, 1.0) / input_tokens
-        read = min(waiting, max(places - running, 0.0), room)
-        done = float(live @ ages) / running if running else 0.0
+        read = max(min(waiting, places - running, room), 0.0)
+        rows.append((running, read, run_for))
+        waiting = waiting - read if waiting - read > ROUNDING * requests else 0.0
+        came.append(read)
+        ending = came[-longest - 1] * gone if len(came) > longest else 0.0
+        run_for = staying * (run_for + period * running) - ending * longest * period
+        running = staying * running + read - ending
+    was_running, reads, ran_for = np.maximum(np.array(rows).T, 0.0)
+    return Course(
+        steps=np.full_like(reads, period),
         # Those that come in take their places over the period, half of it on average.
-        decoding = running + read / 2.0
-        rows.append((period, decoding, read * input_tokens / period, input_tokens + done))
-        waiting -= read
-        came = np.concatenate(([read], came[:-1]))
-    return Course(*np.array(rows).T)
+        running=was_running + reads / 2.0,
+        prompt_tokens=reads * input_tokens / period,
+        context_tokens=input_tokens + ran_for / np.maximum(was_running, ROUNDING * requests),
+    )
 
 
-def _period(output_tokens: float) -> float:
-    return max(1.0, output_tokens / PERIODS)
+def _period(input_tokens: float, output_tokens: float, budget_tokens: float) -> float:
+    """Steps of a stretch: so many that neither an answer nor the reading of a prompt is more than PERIODS of them."""
+    return max(1.0, output_tokens / PERIODS, input_tokens / (PERIODS * budget_tokens))
 
 
 def burst_seconds(
@@ -109,7 +118,8 @@ def burst_seconds(
     groups = float(work.parallelism.dp)
     budget = max_num_batched_tokens * groups
     taken = max(min(places, requests), 1.0)
-    each_period = _period(output_tokens) * max(budget - taken, 1.0) / input_tokens
+    stretch = _period(input_tokens, output_tokens, budget)
+    each_period = stretch * max(budget - taken, 1.0) / input_tokens
     followed = max(min(MOST_TURNS * taken, MOST_PERIODS * each_period), 1.0)
     if requests > followed:
         whole, half = (

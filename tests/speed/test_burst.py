@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from planner.speed.burst import burst_seconds, course
@@ -128,6 +128,45 @@ def test_a_burst_without_end_is_answered_from_its_beginning(asked, monkeypatch):
     million, two = seconds(1e6, varied=True, **asked), seconds(2e6, varied=True, **asked)
     assert two == pytest.approx(2.0 * million, rel=0.01)
     assert max(followed) < 10_000
+
+
+@given(
+    requests=st.integers(1, 1_000_000),
+    places=st.integers(1, 100_000),
+    inputs=st.integers(1, 1_000_000),
+    outputs=st.integers(1, 1_000_000),
+    budget=st.integers(1, 100_000),
+    varied=st.booleans(),
+)
+@example(requests=4, places=4, inputs=1_000_000, outputs=1, budget=1, varied=False)
+@example(requests=1000, places=1000, inputs=40_000, outputs=48, budget=1, varied=True)
+@example(requests=5000, places=999, inputs=1000, outputs=1000, budget=1000, varied=False)
+@settings(max_examples=60, deadline=None)
+def test_no_burst_is_followed_in_more_than_ten_thousand_stretches(
+    requests, places, inputs, outputs, budget, varied
+):
+    longest = []
+
+    def watched(*arguments):
+        found = course(*arguments)
+        longest.append(len(found.steps))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("planner.speed.burst.course", watched)
+        asked = {"places": float(places), "input_tokens": float(inputs), "varied": varied}
+        asked |= {"output_tokens": float(outputs), "max_num_batched_tokens": float(budget)}
+        assert 0.0 < seconds(requests, **asked) < float("inf")
+    assert max(longest) < 10_000
+
+
+def test_a_prompt_of_very_many_steps_takes_as_long_in_stretches_as_in_steps(monkeypatch):
+    asked = {"input_tokens": 1e4, "output_tokens": 1.0, "max_num_batched_tokens": 1.0}
+    in_stretches = seconds(1, **asked)
+    monkeypatch.setattr("planner.speed.burst.PERIODS", 1e4)
+    course.cache_clear()
+    assert in_stretches == pytest.approx(seconds(1, **asked), rel=0.03)
+    course.cache_clear()
 
 
 def test_what_is_followed_and_what_is_carried_on_agree(monkeypatch):
