@@ -46,6 +46,8 @@ def run_calibrate(
     if rows:
         today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
         found += fitted_to(rows, paths[0].stem[:60], today)
+    if not rows and not records:
+        raise InvalidInput("measurements_no_rows", field="measurements")
     if not found:
         rows += [row for record in records for row in measurements_of(record)]
         raise _nothing_found(rows, language)

@@ -50,6 +50,8 @@ POISSON, RATE = "poisson", "request_rate_per_s"
 ARRIVALS = ("loop", "waves", "together", "backlog", "burst", "offline", POISSON)
 LENGTHS = ("", "varied")
 WAITS = ("poll_steps", "hold_steps")
+MOST_REPLICAS = 10_000
+MOST_SHOWN = 60  # characters of what was given, in a refusal
 _OWN = (
     "id", "source", "arrivals", "lengths", RATE, "replicas", "constants", "settings", "note", *WAITS,
 )  # fmt: skip
@@ -100,6 +102,23 @@ class Measurement:
     hold_steps: float = 0.0
 
 
+def sane_range(name: str) -> tuple[float, float]:
+    """Least and most that a figure may be, in the unit that its name ends with: what lies beyond nobody measured."""
+    if name in WAITS:
+        return (1.0 if name == "poll_steps" else 0.0), 10_000.0
+    if name == RATE:
+        return 1e-6, 1e6
+    if name.endswith("_per_s"):
+        return 1e-6, 1e12
+    return (1e-9, 1e7) if name.endswith("_s") else (1e-3, 1e18)
+
+
+def is_sane(name: str, value: float) -> bool:
+    """Whether a figure lies in its `sane_range`; NaN lies in none."""
+    least, most = sane_range(name)
+    return least <= value <= most
+
+
 def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement]:
     """The rows of one CSV text, in order.
 
@@ -108,11 +127,12 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
         family: what its rows are called.
 
     Raises:
-        BadProfile: for a row with a quantity that isn't a positive number, none at all, an unknown way of arriving or
-            more cells than the header, Poisson arrivals without their rate, and for what isn't CSV.
+        BadProfile: for a row with a quantity that isn't a number of its `sane_range`, none at all, an unknown way of
+            arriving, kind of lengths or number of replicas, or more cells than the header, Poisson arrivals without
+            their rate or a rate without them, and for what isn't CSV.
     """
     for line, row in _csv_rows(lines, family):
-        key = row.get("id") or f"line {line}"
+        key = (row.get("id") or f"line {line}")[:MOST_SHOWN]
         stated: dict[str, float] = {}
         for name in (*QUANTITIES, *MEMORY_QUANTITIES, RATE, *WAITS):
             text = row.get(name) or ""
@@ -122,16 +142,34 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
                 value = float(text)
             except ValueError:
                 value = float("nan")
-            if not 0.0 < value < float("inf"):
-                raise BadProfile("measurement_not_positive", file=family, key=key, field=name)
+            if not is_sane(name, value):
+                least, most = sane_range(name)
+                raise BadProfile(
+                    "measurement_out_of_range",
+                    file=family,
+                    key=key,
+                    field=name,
+                    least=least,
+                    most=most,
+                )
             stated[name] = value
         rate = stated.pop(RATE, 0.0)
         waits = {name: stated.pop(name) for name in WAITS if name in stated}
         arrivals = row.get("arrivals") or "loop"
-        replicas = row.get("replicas") or "1"
         lengths = row.get("lengths") or ""
-        known = arrivals in ARRIVALS and (arrivals == POISSON) == (rate > 0.0)
-        if not stated or not known or lengths not in LENGTHS or not replicas.isdigit():
+        replicas = row.get("replicas") or "1"
+        wrong = _wrong(arrivals, lengths, replicas, rate)
+        if wrong is not None:
+            code, given = wrong
+            raise BadProfile(
+                code,
+                file=family,
+                key=key,
+                given=given[:MOST_SHOWN],
+                allowed=ARRIVALS,
+                most=MOST_REPLICAS,
+            )
+        if not stated:
             raise BadProfile("measurement_incomplete", file=family, key=key)
         scenario = {
             name: text
@@ -153,6 +191,23 @@ def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement
             lengths == "varied",
             **waits,
         )
+
+
+def _wrong(arrivals: str, lengths: str, replicas: str, rate: float) -> tuple[str, str] | None:
+    """The code of what is wrong with how a row's requests came, and what was given; None for nothing."""
+    if arrivals not in ARRIVALS:
+        return "measurement_arrivals_unknown", arrivals
+    if lengths not in LENGTHS:
+        return "measurement_lengths_unknown", lengths
+    digits = replicas.isascii() and replicas.isdigit() and len(replicas) <= len(str(MOST_REPLICAS))
+    if not digits or not 1 <= int(replicas) <= MOST_REPLICAS:
+        return "measurement_replicas_unknown", replicas
+    if (arrivals == POISSON) != (rate > 0.0):
+        return (
+            "measurement_rate_missing" if arrivals == POISSON else "measurement_rate_spare",
+            arrivals,
+        )
+    return None
 
 
 def _csv_rows(lines: Iterable[str], family: str) -> Iterator[tuple[int, dict[str, str | None]]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,8 @@ MOST = (
 # A fit that leaves more than this, or more than what is shipped leaves, isn't one.
 MOST_LEFT, LITTLE = 0.5, 0.15
 MOST_TAKEN = 0.5  # of the places, by what was in flight on average
+# What repeats of one run may differ in; the scenario is compared as text.
+APART = ("id", "family", "source", "scenario", "measured", "note", "settings")
 REJECTED = "fit_not_trusted"
 INSIDE = 0.8
 PREFERRED = ("prefill_s", "ttft_s", "tpot_s", "output_tokens_per_s", "total_tokens_per_s")
@@ -95,11 +98,10 @@ def _may_have_queued(run: Run) -> bool:
 
 def _distinct(rows: Sequence[Measurement]) -> list[Measurement]:
     """The rows with repeats of one scenario joined to their medians: a repeat tells of noise, not of another run."""
-    same: dict[tuple[str, float, str | None], list[Measurement]] = {}
+    same: dict[tuple[Any, ...], list[Measurement]] = {}
     for row in rows:
-        same.setdefault(
-            (row.arrivals, row.request_rate_per_s, canonical_text(dict(row.scenario))), []
-        ).append(row)
+        how = tuple(getattr(row, one.name) for one in fields(row) if one.name not in APART)
+        same.setdefault((*how, canonical_text(dict(row.scenario))), []).append(row)
     return [_joined(group) for group in same.values()]
 
 

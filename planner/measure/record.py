@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from planner.catalog.devices import DeviceEntry, Name, Strict, entry_error
-from planner.catalog.measurements import POISSON, QUANTITIES, Measurement
+from planner.catalog.measurements import POISSON, QUANTITIES, RATE, Measurement, is_sane, sane_range
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
 from planner.errors import InvalidInput
 from planner.scenario import Scenario
@@ -170,7 +170,7 @@ def parse_record(text: str | bytes, field: str = "measurement") -> Record:
 
     Raises:
         InvalidInput: where it is too big, not JSON, not a record (naming the first key that is wrong) or of a newer
-            version.
+            version, or where a row's figure or rate lies outside its `sane_range`.
     """
     if len(text) > MAX_BYTES:
         raise InvalidInput("measurement_too_big", field=field, limit_bytes=MAX_BYTES)
@@ -184,9 +184,36 @@ def parse_record(text: str | bytes, field: str = "measurement") -> Record:
         given = str(data.get("schema_version"))[:20]
         raise InvalidInput("measurement_version_unknown", field=field, given=given, known=1)
     try:
-        return Record.model_validate(data)
+        record = Record.model_validate(data)
     except ValidationError as error:
         raise entry_error(error, "measurement_bad_entry", field) from None
+    require_sane(record, field)
+    return record
+
+
+def require_sane(record: Record, field: str = "measurement") -> None:
+    """Refuses a record with a figure that nobody can have measured.
+
+    Raises:
+        InvalidInput: naming the row and the figure.
+    """
+    for row in record.rows:
+        stated: dict[str, tuple[float, ...]] = {
+            name: (one.low, one.median, one.high) for name, one in row.measured.items()
+        }
+        if row.request_rate_per_s is not None:
+            stated[RATE] = (row.request_rate_per_s,)
+        for name, values in stated.items():
+            if not all(is_sane(name, value) for value in values):
+                least, most = sane_range(name)
+                raise InvalidInput(
+                    "measurement_row_out_of_range",
+                    field=field,
+                    row=row.id,
+                    figure=name,
+                    least=least,
+                    most=most,
+                )
 
 
 def calibration_record(content: bytes) -> Record | None:

@@ -182,5 +182,22 @@ def test_all_tables_of_measurements_can_be_named_at_once(
     assert any("left-out" in name for name in tables)
     assert main(["calibrate", *tables, "--write"]) == 0
     assert capsys.readouterr().out == "found\n"
-    assert given.keys() == {"serving", "llama-cpp", "transformers", "batch", "mlperf"}
+    assert given.keys() == {
+        "serving",
+        "serving-throughput",
+        "llama-cpp",
+        "transformers",
+        "batch",
+        "mlperf",
+    }
     assert min(given.values()) >= 90
+
+
+@pytest.mark.parametrize("content", ["", "id,engine,model\n"])
+def test_a_table_without_rows_is_told_so(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text(content)
+    assert main(["calibrate", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "measurements_no_rows"

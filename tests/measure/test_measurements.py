@@ -9,6 +9,7 @@ import pytest
 
 from planner.catalog.files import profile_lines
 from planner.catalog.measurements import (
+    ARRIVALS,
     MEMORY_FAMILIES,
     SPEED_FAMILIES,
     measurement_sources,
@@ -17,6 +18,7 @@ from planner.catalog.measurements import (
 )
 from planner.errors import BadProfile
 from planner.measure.predict import run_of, waiting_steps
+from planner.ui.locale import say_error
 
 HEADER = (
     "id,source,engine,model,gpu,input_tokens,output_tokens,concurrency,arrivals,tpot_s,note,lengths"
@@ -111,7 +113,7 @@ def test_what_lets_prompts_wait_is_no_part_of_the_scenario():
     assert not {"poll_steps", "hold_steps"} & set(row.scenario)
     with pytest.raises(BadProfile) as refused:
         list(read_measurements([header, line.replace(",30,", ",30,-1")], "own"))
-    assert refused.value.code == "measurement_not_positive"
+    assert refused.value.code == "measurement_out_of_range"
 
 
 def test_only_the_engine_that_has_a_setting_states_it():
@@ -141,15 +143,60 @@ def test_a_prompt_that_is_held_back_waits_less_the_more_come_meanwhile():
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("r1,s,vllm,m,g,10,20,4,loop,-0.5,", "measurement_not_positive"),
-        ("r1,s,vllm,m,g,10,20,4,loop,fast,", "measurement_not_positive"),
-        ("r1,s,vllm,m,g,10,20,4,loop,inf,", "measurement_not_positive"),
+        ("r1,s,vllm,m,g,10,20,4,loop,-0.5,", "measurement_out_of_range"),
+        ("r1,s,vllm,m,g,10,20,4,loop,fast,", "measurement_out_of_range"),
+        ("r1,s,vllm,m,g,10,20,4,loop,inf,", "measurement_out_of_range"),
+        ("r1,s,vllm,m,g,10,20,4,loop,1e-310,", "measurement_out_of_range"),
+        ("r1,s,vllm,m,g,10,20,4,loop,1e8,", "measurement_out_of_range"),
+        ("r1,s,vllm,m,g,10,20,4,Poisson,0.5,", "measurement_arrivals_unknown"),
         ("r1,s,vllm,m,g,10,20,4,loop,,", "measurement_incomplete"),
-        ("r1,s,vllm,m,g,10,20,4,poisson,0.5,", "measurement_incomplete"),
-        ("r1,s,vllm,m,g,10,20,4,loop,0.5,,mixed", "measurement_incomplete"),
+        ("r1,s,vllm,m,g,10,20,4,poisson,0.5,", "measurement_rate_missing"),
+        ("r1,s,vllm,m,g,10,20,4,loop,0.5,,mixed", "measurement_lengths_unknown"),
     ],
 )
 def test_a_row_that_says_nothing_usable_is_refused(line, code):
     with pytest.raises(BadProfile) as refused:
         list(read_measurements([HEADER, line], "own"))
     assert refused.value.code == code
+
+
+MORE = HEADER + ",request_rate_per_s,replicas,poll_steps,hold_steps,output_tokens_per_s"
+
+
+@pytest.mark.parametrize(
+    ("cells", "code"),
+    [
+        ("loop,0.5,,,2.5,,,,", "measurement_rate_spare"),
+        ("poisson,0.5,,,1e300,,,,", "measurement_out_of_range"),
+        ("poisson,0.5,,,-1,,,,", "measurement_out_of_range"),
+        ("burst,,,,,0,,,1000", "measurement_replicas_unknown"),
+        ("burst,,,,,²,,,1000", "measurement_replicas_unknown"),
+        ("burst,,,,," + "9" * 5000 + ",,,1000", "measurement_replicas_unknown"),
+        ("burst,,,,,10001,,,1000", "measurement_replicas_unknown"),
+        ("burst,,,,,,,,1e-310", "measurement_out_of_range"),
+        ("burst,,,,,,,,1e300", "measurement_out_of_range"),
+        ("loop,0.5,,,,,0.5,,", "measurement_out_of_range"),
+        ("loop,0.5,,,,,1e200,,", "measurement_out_of_range"),
+        ("loop,0.5,,,,,,1e160,", "measurement_out_of_range"),
+        ("loop,0.5,,,,,,-1,", "measurement_out_of_range"),
+    ],
+)
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_how_requests_came_is_refused_by_its_column_in_a_short_sentence(cells, code, language):
+    with pytest.raises(BadProfile) as refused:
+        list(read_measurements([MORE, "r1,s,vllm,m,g,10,20,4," + cells], "own"))
+    assert refused.value.code == code
+    said = say_error(refused.value, language)
+    assert "r1" in said
+    assert len(said) < 300
+
+
+def test_a_way_of_arriving_that_there_is_not_is_told_those_there_are():
+    with pytest.raises(BadProfile) as refused:
+        list(read_measurements([HEADER, "r1,s,vllm,m,g,10,20,4,wave,0.5,"], "own"))
+    assert all(one in say_error(refused.value, "en") for one in ARRIVALS)
+
+
+def test_prompts_that_are_not_held_back_may_say_so():
+    (row,) = read_measurements([MORE, "r1,s,vllm,m,g,10,20,4,loop,0.5,,,,,1,0,"], "own")
+    assert (row.poll_steps, row.hold_steps) == (1.0, 0.0)

@@ -9,9 +9,10 @@ import pytest
 
 from planner import evaluate
 from planner.catalog.calibration_constants import SHIPPED, Shelf
+from planner.catalog.measurements import read_measurements
 from planner.measure.comparison import compare_record, median_errors
 from planner.measure.fit.problem import calibration_on
-from planner.measure.own_fit import calibrated
+from planner.measure.own_fit import _distinct, calibrated
 from planner.measure.predict import predicted, resolve_run
 from planner.measure.record import Record, Row, Spread, measurements_of, scenario_of
 from planner.quantity import Basis
@@ -346,3 +347,25 @@ def test_a_peak_is_compared_without_what_was_there_before_the_model() -> None:
     parts = memory.needed_bytes_per_gpu.mid - memory.overhead_bytes_per_gpu.mid
     assert found["peak_bytes"].mid == pytest.approx(parts)
     assert found["weights_bytes"].mid < found["peak_bytes"].mid < memory.needed_bytes_per_gpu.mid
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("loop,,,1,,,", "loop,,,100,,,"),
+        ("loop,,,,,,", "loop,,,,20,,"),
+        ("burst,,,,,,", "burst,varied,,,,,"),
+        ("loop,,1,,,,", "loop,,4,,,,"),
+        ("loop,,,,,,", "loop,,,,,tuned,"),
+        ("loop,,,,,,", "burst,,,,,,"),
+        ("poisson,,,,,,1", "poisson,,,,,,2"),
+    ],
+)
+def test_runs_that_differ_in_how_requests_came_are_no_repeats(one: str, other: str) -> None:
+    header = (
+        "id,model,input_tokens,arrivals,lengths,replicas,poll_steps,hold_steps,constants,"
+        "request_rate_per_s,tpot_s"
+    )
+    lines = [header, f"a,m,10,{one},0.5", f"b,m,10,{one},0.7", f"c,m,10,{other},0.9"]
+    found = _distinct(list(read_measurements(lines, "own")))
+    assert [row.measured["tpot_s"] for row in found] == pytest.approx([0.6, 0.9])

@@ -120,3 +120,22 @@ def test_a_name_keeps_only_what_can_be_shown() -> None:
     assert record.name == "[31mred" + "x" * 73
     with pytest.raises(InvalidInput):
         parse_record(json.dumps(document(name="\x00\n")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "figure"),
+    [
+        ({"measured": {"tpot_s": SPREAD | {"median": 1e-310}}}, "tpot_s"),
+        ({"measured": {"tpot_s": SPREAD | {"low": 1e-310}}}, "tpot_s"),
+        ({"measured": {"output_tokens_per_s": SPREAD | {"high": 1e300}}}, "output_tokens_per_s"),
+        ({"arrivals": "poisson", "request_rate_per_s": 1e300}, "request_rate_per_s"),
+        ({"arrivals": "poisson", "request_rate_per_s": 1e-300}, "request_rate_per_s"),
+    ],
+)
+def test_a_figure_that_nobody_measured_is_refused_with_its_row(
+    changes: dict[str, Any], figure: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_record(json.dumps(document(rows=[row("a"), row("b", **changes)])))
+    assert refused.value.code == "measurement_row_out_of_range"
+    assert (refused.value.values["row"], refused.value.values["figure"]) == ("b", figure)

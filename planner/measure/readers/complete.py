@@ -15,7 +15,7 @@ from planner.errors import InvalidInput
 from planner.measure.readers.recognise import recognise
 from planner.measure.readers.results import ResultRow, ResultsReading, Stat
 from planner.measure.readers.untrusted import name_in
-from planner.measure.record import Conditions, Record, Row
+from planner.measure.record import Conditions, Record, Row, require_sane
 from planner.scenario import DATA_FIELDS, GivenConfig, Scenario
 
 DEPLOYMENT = ("model", "gpu", "engine", "engine_version", "weights")
@@ -52,7 +52,7 @@ def complete(reading: ResultsReading, given: Mapping[str, Any], name: str = "") 
 
     Raises:
         InvalidInput: `reading_incomplete` or `reading_names_unknown`, naming what is missing; else for a value that
-            can't be meant.
+            can't be meant, or a figure that nobody can have measured.
         UnknownItem: for a model, GPU, engine or format that the catalogue doesn't have.
     """
     said = _said(given)
@@ -85,7 +85,7 @@ def complete(reading: ResultsReading, given: Mapping[str, Any], name: str = "") 
     taken: dict[str, int] = {}
     rows = [_row(one, common, said, taken, device) for one in reading.rows]
     date = _date(said["date"], "date") if "date" in said else _stated(reading.date)
-    return Record(
+    record = Record(
         format="headroom-measurement",
         schema_version=1,
         name=(name_in(said.get("name")) or _stem(name) or reading.tool)[:MAX_NAME],
@@ -99,6 +99,8 @@ def complete(reading: ResultsReading, given: Mapping[str, Any], name: str = "") 
         configs={} if config is None else {str(common["model"]): dict(config)},
         notes=["imported_in_part"] if reading.notes else ["imported"],
     )
+    require_sane(record, "file")
+    return record
 
 
 def read_results(data: bytes | str, name: str, given: Mapping[str, Any]) -> Record:
