@@ -12,6 +12,7 @@ from planner.catalog.measurements import POISSON
 from planner.catalog.own_calibration import OwnCalibration, holds_for, own_calibration_for
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
+from planner.measure.impossible import most_tokens_per_s
 from planner.measure.predict import FIRST, SPEED, Run, band_of, predicted, resolve_run
 from planner.measure.record import Record, Row, Spread, measurement_of
 from planner.memory_answer import memory_answer, verdict_of
@@ -154,7 +155,8 @@ def _estimate(run: Run, name: str, middle: float, calibration: Calibration) -> E
     basis = worst(calibration.ttft_basis if first else calibration.basis, rates)
     band = band_of(run, name, calibration)
     if name.endswith("_per_s"):
-        rate = Estimate.banded(1.0 / middle, band, "s", basis).inverse(1.0, "tokens/s")
+        least = 1.0 / most_tokens_per_s(run, name)
+        rate = Estimate.banded(1.0 / middle, band, "s", basis, floor=least).inverse(1.0, "tokens/s")
         return _offered(run, name, rate)
     scenario, work, hardware = run.scenario, run.deployment.work, run.deployment.hardware
     inputs = float(scenario.input_tokens)

@@ -7,12 +7,14 @@ and one of totals, whose names carry the unit in parentheses, and neither the mo
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from planner.errors import Note
 from planner.measure.readers.results import (
+    RATE_UNKNOWN,
     Load,
     ResultRow,
     ResultsReading,
@@ -28,6 +30,7 @@ from planner.measure.readers.untrusted import (
     name_in,
     number_in,
     positive,
+    request_rate,
     whole,
 )
 from planner.measure.record import RecordQuantity
@@ -69,7 +72,7 @@ def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
     }
     printed = _model(config)
     model = known_model(printed)
-    in_flight, open_loop, poisson_rate = _load(config)
+    in_flight, open_loop, poisson_rate, unread = _load(config)
     measured = _figures(table)
     latency, requests = measured.get("e2e_s"), _requests(table) or 0
     load = Load(
@@ -88,6 +91,7 @@ def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
         ),
     )
     codes = ["imported_mean_lengths"] if _vary(table) else []
+    codes += [RATE_UNKNOWN] if unread else []
     rows = serving_rows(load, measured, codes)
     if data.get("was_cancelled") is True or data.get("is_complete") is False:
         rows = [replace(row, noisy=True, notes=(*row.notes, "imported_cancelled")) for row in rows]
@@ -191,9 +195,9 @@ def _model(config: Any) -> str:
     return ""
 
 
-def _load(config: Any) -> tuple[int | None, bool, float | None]:
-    """Requests at once, whether they came at a rate, and at which at random, from where each tool has it."""
-    in_flight, at_a_rate, poisson_rate = None, False, None
+def _load(config: Any) -> tuple[int | None, bool, float | None, bool]:
+    """Requests at once, whether they came at a rate, at which at random, and whether a rate is stated that is none."""
+    in_flight, at_a_rate, poisson_rate, unread = None, False, None, False
     for place in (
         _phase(config),
         inside(config, "loadgen"),
@@ -205,12 +209,14 @@ def _load(config: Any) -> tuple[int | None, bool, float | None]:
         in_flight = in_flight or whole(positive(given))
         kind = name_in(inside(place, "type"))
         at_a_rate = at_a_rate or kind not in (None, "concurrency")
-        rate = positive(inside(place, "request_rate"))
-        at_a_rate = at_a_rate or rate is not None
+        rate = request_rate(inside(place, "request_rate"))
+        unread = unread or math.isnan(rate)
+        at_a_rate = at_a_rate or not math.isinf(rate)
         ways = (kind, *(name_in(inside(place, key)) for key in RANDOM_KEYS))
         if "poisson" in ways:
-            poisson_rate = poisson_rate or rate or positive(inside(place, "rate"))
-    return in_flight, at_a_rate, poisson_rate
+            stated = (rate, request_rate(inside(place, "rate")))
+            poisson_rate = poisson_rate or next(filter(math.isfinite, stated), None)
+    return in_flight, at_a_rate, poisson_rate, unread
 
 
 def _phase(config: Any) -> Any:

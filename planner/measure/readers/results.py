@@ -28,6 +28,7 @@ NORMAL_P90 = (
 )
 FEW_ROUNDS = 3  # requests for each one in flight, below which start and end of a run weigh too much
 MOST_FAILED = 0.05  # share of requests that failed, from which a run doesn't count
+RATE_UNKNOWN = "imported_rate_unknown"
 
 # Where the middle of a figure and its range come from; said of each quantity of a row.
 Statistic = Literal["median", "mean", "total"]

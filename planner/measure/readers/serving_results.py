@@ -7,6 +7,7 @@ were appended); SGLang 0.3 to 0.5 (one JSON object a line).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from planner.measure.readers.results import (
+    RATE_UNKNOWN,
     Load,
     ResultRow,
     ResultsReading,
@@ -31,11 +33,13 @@ from planner.measure.readers.untrusted import (
     name_in,
     number_in,
     positive,
+    request_rate,
     whole,
 )
 from planner.measure.record import RecordQuantity
 
 MS = 1e-3
+TRACE = "trace"  # in place of a rate: requests came as a recorded trace has them
 TIMES: dict[RecordQuantity, tuple[str, ...]] = {
     "tpot_s": ("tpot_ms",),
     "ttft_s": ("ttft_ms",),
@@ -182,6 +186,9 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
     totals = [finite(data.get(f"total_{side}_tokens")) for side in ("input", "output")]
     if any(total is not None and total % completed for total in totals):
         notes.append("imported_mean_lengths")
+    rate = request_rate(data.get("request_rate"))
+    if math.isnan(rate) and data.get("request_rate") != TRACE:
+        notes.append(RATE_UNKNOWN)
     sent = whole(positive(data.get("num_prompts"))) or completed
     failed = finite(data.get("failed"))
     load = Load(
@@ -189,7 +196,8 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
         failed=int(failed) if failed is not None and failed > 0 else max(sent - completed, 0),
         sent=sent,
         in_flight=whole(positive(data.get("max_concurrency"))),
-        open_loop=_at_a_rate(data.get("request_rate")) or bool(data.get("ramp_up_strategy")),
+        # Whatever isn't "inf": a rate, or as a trace has them.
+        open_loop=not math.isinf(rate) or bool(data.get("ramp_up_strategy")),
         poisson_rate_per_s=_poisson_rate(data),
         input_tokens=_mean_tokens(data.get("total_input_tokens"), completed),
         output_tokens=outputs,
@@ -261,13 +269,6 @@ def _detailed(data: Mapping[str, Any]) -> dict[RecordQuantity, tuple[float, floa
     return found
 
 
-def _at_a_rate(rate: Any) -> bool:
-    """Whether requests came at a rate, or as a trace has them; "inf" and none at all are as fast as possible."""
-    if isinstance(rate, str):
-        return rate.lower() not in {"inf", "infinity", ""}
-    return positive(rate) is not None
-
-
 def _poisson_rate(data: Mapping[str, Any]) -> float | None:
     """The rate of arrivals at random; None where they came in bursts, evenly or at a rate that rose.
 
@@ -278,7 +279,8 @@ def _poisson_rate(data: Mapping[str, Any]) -> float | None:
     burstiness = data.get("burstiness")
     if data.get("ramp_up_strategy") or (burstiness is not None and number_in(burstiness) != 1.0):
         return None
-    return positive(number_in(data.get("request_rate")))
+    rate = request_rate(data.get("request_rate"))
+    return rate if math.isfinite(rate) else None
 
 
 def _numbers(values: Any) -> list[float]:

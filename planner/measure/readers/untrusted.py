@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.catalog.engine_profiles import parse_version
+from planner.catalog.measurements import RATE, is_sane
 from planner.catalog.search import resolve
 from planner.errors import InvalidInput
 
@@ -93,6 +94,16 @@ def number_in(text: Any) -> float | None:
         return finite(text)
     found = NUMBER.fullmatch(text.strip())
     return finite(float(found[1].replace(",", ""))) if found else None
+
+
+def request_rate(given: Any) -> float:
+    """A stated rate of requests (1/s): infinite where all come at once or none is stated, NaN for what is no rate."""
+    if given is None or given == float("inf"):
+        return float("inf")
+    if isinstance(given, str) and given.strip().lower() in {"", "inf", "infinity"}:
+        return float("inf")
+    rate = number_in(given)
+    return rate if rate is not None and is_sane(RATE, rate) else float("nan")
 
 
 def whole(value: float | None) -> int | None:

@@ -146,6 +146,39 @@ def test_aiperf_s_arrivals_are_random_where_it_says_so(
     assert row.arrivals == ("loop" if rate is None else "poisson")
 
 
+NO_RATES = [0, -5, float("nan"), 1e300, 1e17, 1e-11, True, "fast", [5], {"a": 1}]
+
+
+@pytest.mark.parametrize("rate", NO_RATES)
+@pytest.mark.parametrize("tool", ["vllm", "aiperf"])
+def test_a_rate_that_is_none_is_told_and_its_run_does_not_count(rate: Any, tool: str) -> None:
+    if tool == "vllm":
+        document = json.loads(data("vllm-serve-at-once.json")) | {"request_rate": rate}
+    else:
+        document = json.loads(data("aiperf.json"))
+        document["input_config"]["loadgen"] = {"request_rate": rate}
+    rows = recognise(json.dumps(document)).rows
+    assert rows
+    for row in rows:
+        assert (row.role, row.arrivals) == ("other", "loop")
+        assert "imported_rate_unknown" in row.notes
+
+
+@pytest.mark.parametrize("rate", ["inf", "Infinity", float("inf"), None, ""])
+def test_as_fast_as_possible_is_no_rate(rate: Any) -> None:
+    document = json.loads(data("vllm-serve-at-once.json")) | {"request_rate": rate}
+    rows = recognise(json.dumps(document)).rows
+    assert {row.arrivals for row in rows if row.role == "fit"} == {"burst"}
+    assert not any("imported_rate_unknown" in row.notes for row in rows)
+
+
+def test_requests_as_a_trace_has_them_came_at_a_rate_of_their_own() -> None:
+    document = json.loads(data("vllm-serve-at-once.json")) | {"request_rate": "trace"}
+    for row in recognise(json.dumps(document)).rows:
+        assert row.role == "other"
+        assert "imported_rate_unknown" not in row.notes
+
+
 def test_of_requests_sent_at_once_only_the_rates_count() -> None:
     rates, times = recognise(data("vllm-serve-at-once.json")).rows
     assert (rates.role, times.role) == ("fit", "other")
