@@ -14,15 +14,11 @@ from planner.measure.endpoint.options import (
     MAX_LENGTH,
     MAX_REQUESTS,
     MAX_SECONDS,
-    MAX_TRACE_BYTES,
-    MAX_TRACE_LINES,
     levels_of,
     parse_options,
-    parse_trace,
 )
 from planner.scenario import DATA_FIELDS
 from planner.ui import choices, state
-from planner.ui.measure_files import MOST_MB
 from planner.ui.measure_run import is_running, start, start_button
 from planner.ui.measure_switch import (
     ENDPOINT,
@@ -35,8 +31,10 @@ from planner.ui.measure_switch import (
     is_local,
     measuring_is_on,
 )
+from planner.ui.measure_trace import trace_file
+from planner.ui.number_lists import decimals, whole_numbers
 from planner.ui.state import plain
-from planner.ui.widgets import draw, h, refusal_text, t
+from planner.ui.widgets import draw, h, refusal_text, shown, t
 
 APIS = ("completions", "chat")
 LONGEST_URL = 300
@@ -75,7 +73,8 @@ def endpoint_tab() -> None:
             help=t("measure.endpoint_model_help"),
             persist_state="session",
         ).strip()
-    trace = _trace()
+    file = trace_file()
+    trace = None if file is None else file.lengths
     load = _load(lengths=not trace)
     same = st.toggle(
         plain("measure.endpoint_same"), value=False, key="endpoint_same",
@@ -88,10 +87,11 @@ def endpoint_tab() -> None:
         "endpoint-start",
         lambda: start(
             [*arguments(url, model, load, told), *_limits(url)],
-            {"device": urlsplit(url).netloc},
+            {"device": urlsplit(url).netloc}
+            | ({"file": file.name, "rows": str(len(file.lengths))} if file and file.name else {}),
             _written(trace or []),
         ),
-        ready=bool(url) and trace is not None and _possible(url, model, load, trace),
+        ready=bool(url and load) and trace is not None and _possible(url, model, load, trace),
     )
     draw(f'<p class="hr-about">{_key_words(url)}</p>')
 
@@ -115,27 +115,6 @@ def _key_words(url: str) -> str:
     return h("measure.endpoint_key_elsewhere", address=address, **names)
 
 
-def _trace() -> list[dict[str, int]] | None:
-    """Lengths of the requests from a file, none without one; None where it can't be read, which is said."""
-    file = st.file_uploader(
-        plain("measure.endpoint_trace"),
-        type=["csv", "txt"],
-        key="endpoint_trace",
-        max_upload_size=MOST_MB,
-        help=t("measure.endpoint_trace_help", lines=MAX_TRACE_LINES, size=MAX_TRACE_BYTES),
-    )
-    if file is None:
-        return []
-    try:
-        found = parse_trace(file.getvalue())
-    except PlannerError as refusal:
-        with st.container(key="refusal-trace"):
-            st.markdown(refusal_text(refusal))
-        return None
-    draw(f'<p class="hr-about">{h("measure.endpoint_trace_read", rows=len(found))}</p>')
-    return found
-
-
 def _written(trace: Sequence[Mapping[str, int]]) -> bytes:
     """A trace as the command line reads it, of nothing but the numbers that were understood."""
     lines = (f"{one['input_tokens']},{one['output_tokens']}\n" for one in trace)
@@ -143,7 +122,10 @@ def _written(trace: Sequence[Mapping[str, int]]) -> bytes:
 
 
 def _load(*, lengths: bool) -> dict[str, str]:
-    """Values of the flags that say what is sent; without `lengths` those stand in the trace on standard input."""
+    """Values of the flags that say what is sent; without `lengths` those stand in the trace on standard input.
+
+    Empty where a list of loads may mean two things, which is said.
+    """
     with st.grid(4, min_column_width=150, gap="small"):
         api = st.selectbox(
             plain("measure.endpoint_api"),
@@ -166,7 +148,7 @@ def _load(*, lengths: bool) -> dict[str, str]:
         )  # fmt: skip
         rates = st.text_input(
             plain("measure.endpoint_rates"), key="endpoint_rates", max_chars=60,
-            placeholder=plain("measure.example", example="0.5, 2"),
+            placeholder=plain("measure.example", example=f"{shown(0.5, 'number')}; 2"),
             help=t("measure.endpoint_rates_help"), persist_state="session",
         )  # fmt: skip
         requests = st.number_input(
@@ -177,13 +159,20 @@ def _load(*, lengths: bool) -> dict[str, str]:
             plain("measure.endpoint_seconds"), LEAST_S, MOST_S, 120, 10, key="endpoint_seconds",
             help=t("measure.endpoint_seconds_help"), persist_state="session",
         )  # fmt: skip
+    try:
+        flying = whole_numbers(loops, "concurrency")
+        starting = decimals(rates, "rate")
+    except PlannerError as refusal:
+        with st.container(key="refusal-loads"):
+            st.markdown(refusal_text(refusal))
+        return {}
     return {
         "api": str(api or APIS[0]),
         "input-tokens": str(inputs) if lengths else "",
         "output-tokens": str(outputs) if lengths else "",
         "trace": "" if lengths else "-",
-        "concurrency": loops.strip() or ("" if rates.strip() else LOADS),
-        "rate": rates.strip(),
+        "concurrency": flying or ("" if starting else LOADS),
+        "rate": starting,
         "requests": "" if requests is None else str(requests),
         "max-seconds": str(longest),
     }
@@ -199,7 +188,7 @@ def _possible(
     url: str, model: str, load: Mapping[str, str], trace: Sequence[Mapping[str, int]]
 ) -> bool:
     """Whether that can be asked for; says what is wrong where it can't."""
-    lengths = trace or [
+    lengths = list(trace) or [
         {name: int(load[name.replace("_", "-")]) for name in ("input_tokens", "output_tokens")}
     ]
     requests = int(load["requests"]) if load["requests"] else None

@@ -22,10 +22,11 @@ def loads(record: Record) -> None:
     head = (
         h("measure.column.load"),
         h("endpoint.column.answered"),
+        h("endpoint.column.lengths"),
         *(h(f"measure.quantity.{name}") for name in RATES),
         h("endpoint.column.failed"),
     )
-    draw(table_html(h("endpoint.loads"), head, map(_load, record.rows), wrap=(4,)))
+    draw(table_html(h("endpoint.loads"), head, map(_load, record.rows), wrap=(5,)))
     cells = [one for row in record.rows for one in _percentiles(row)]
     if cells:
         columns = (h("measure.column.load"), h("measure.column.figure"), *ENDS)
@@ -37,9 +38,18 @@ def _load(row: Row) -> tuple[str, ...]:
     return (
         html.escape(load_words(row, language())),
         h("endpoint.answered", done=row.counts.get("done", 0), all=sum(row.counts.values())),
+        h(
+            "endpoint.lengths",
+            input=_asked(row, "input_tokens"),
+            output=_asked(row, "output_tokens"),
+        ),
         *(html.escape(shown(rate.median, "rate")) if rate else "–" for rate in rates),
         html.escape(failure_words(row, language())) or "–",
     )
+
+
+def _asked(row: Row, name: str) -> int:
+    return int(row.scenario.get(name, 0))
 
 
 def _percentiles(row: Row) -> Iterator[tuple[str, ...]]:

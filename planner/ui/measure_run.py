@@ -151,7 +151,15 @@ def progress_html(view: JobView) -> str:
     phases = [one for one in view.phases if one.phase not in STEPS]
     rows = "".join(_phase(one, over=one is not phases[-1]) for one in phases)
     title = h("measure.running", device=view.about.get("device", ""))
-    return f'<p class="hr-card-title" role="status">{title}</p><div class="hr-phases">{rows}</div>'
+    told = "".join(f'<p class="hr-about">{one}</p>' for one in _lengths_words(view))
+    return f'<p class="hr-card-title" role="status">{title}</p>{told}<div class="hr-phases">{rows}</div>'
+
+
+def _lengths_words(view: JobView) -> list[str]:
+    """The file from which the requests' lengths were taken, as HTML; nothing without one."""
+    if "file" not in view.about:
+        return []
+    return [h("measure.lengths_from", file=view.about["file"], rows=int(view.about["rows"]))]
 
 
 def _phase(one: Progress, *, over: bool) -> str:
@@ -175,7 +183,7 @@ def ended(view: JobView) -> None:
     if view.record is not None:
         rows = sum(row.outcome == "measured" for row in view.record.rows)
         kept = h("measure.kept", rows=rows)
-    says = [h(f"measure.ended_{view.state}"), kept]
+    says = [h(f"measure.ended_{view.state}"), kept, *_lengths_words(view)]
     if view.state == "failed" and view.exit_code is not None and view.exit_code < 0:
         says.append(h("measure.ended_signal", signal=str(-view.exit_code)))
     told = view.said.strip().splitlines() if view.state == "failed" else []

@@ -108,13 +108,46 @@ def test_a_file_of_lengths_reaches_the_command_line(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Jobs, "start", start)
     app = with_trace(filled(opened("en"), endpoint_url=URL), b"prompt,answer\n300;20\n\n7 9\n")
-    assert "2 requests in the file" in saying(app)
+    assert "trace.csv, 2 requests in the file" in saying(app)
     assert named(app.number_input, "endpoint_input").disabled
     press(app, "endpoint-start")
     ((arguments_given, content),) = started
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(content)))
     options, _ = _options(build_parser().parse_args(["measure", *arguments_given]))
     assert [(one.input_tokens, one.output_tokens) for one in options.lengths] == [(300, 20), (7, 9)]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_file_of_lengths_stays_until_it_is_taken_away(
+    language: str, asked: list[list[str]]
+) -> None:
+    app = with_trace(filled(opened(language), endpoint_url=URL), b"300,20\n7,9\n5,5\n")
+    kept = text("measure.endpoint_trace_read", language, file="trace.csv", rows=3)
+    press(app, "endpoint-start")
+    finished()
+    app.run()
+    assert text("measure.lengths_from", language, file="trace.csv", rows=3) in saying(app)
+    # As a browser has it after a run: the uploader was away meanwhile, and has forgotten its file.
+    del app.session_state["endpoint_trace"]
+    app.run()
+    assert kept in saying(app)
+    press(app, "endpoint-start")
+    finished()
+    assert all("--trace=-" in given for given in asked)
+    app.run()
+    press(app, "endpoint-trace-drop")
+    assert kept not in saying(app)
+    assert not named(app.number_input, "endpoint_input").disabled
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_decimal_comma_is_no_second_load(language: str, asked: list[list[str]]) -> None:
+    app = filled(opened(language), endpoint_url=URL, endpoint_rates="1,5")
+    assert text("error.ambiguous_list", language, given="1,5") in saying(app).replace("\\", "")
+    assert named(app.button, "endpoint-start").disabled
+    press(filled(app, endpoint_rates="1,5; 2"), "endpoint-start")
+    finished()
+    assert "--rate=1.5,2" in asked[0]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

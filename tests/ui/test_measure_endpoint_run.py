@@ -156,7 +156,7 @@ def test_cancelling_keeps_what_was_measured(own_machine: Path) -> None:
     [
         ({"url": "localhost:8000"}, "http://"),
         ({"url": "http://user:pass@host/v1"}, "without a user"),
-        ({"url": "http://host/v1", "loads": "1, x"}, "“1, x” isn’t a list"),
+        ({"url": "http://host/v1", "loads": "1, x"}, "“1,x” isn’t a list"),
         ({"url": "http://host/v1", "loads": "0"}, "levels.0.concurrency"),
     ],
 )

@@ -30,6 +30,11 @@ def cost_of(row: Row) -> Estimate | None:
     return row.usd_per_million_output_tokens or row.usd_per_million_tokens
 
 
+def _priced(row: Row) -> str:
+    """Which tokens `cost_of` is of."""
+    return "output" if row.usd_per_million_output_tokens is not None else "token"
+
+
 def _cost(row: Row) -> float:
     cost = cost_of(row)
     return float(cost.mid) if cost else np.inf
@@ -102,15 +107,15 @@ def cost_chart(comparison: Comparison, rows: Sequence[Row], merit: Merit) -> Cha
     if drawn:
         traces.append(_current(current, merit))
         places = np.vstack([places, merit.point(current)])
-    output = best[0].usd_per_million_output_tokens is not None
     finding = {
         "number": len(best),
         "cheap": row_name(best[0]),
         "cost": merit.point(best[0])[0],
+        "kind": plain(f"compare.kind_{_priced(best[0])}"),
         "fast": row_name(best[-1]),
         "speed": shown(merit.point(best[-1])[1], merit.kind),
     }
-    cost = "output" if output else "token"
+    cost = _priced(best[0])
     title = plain(f"compare.axis_{merit.name}")
     return Chart(
         f"cost-{merit.name}",
@@ -162,7 +167,11 @@ def _hover(row: Row, merit: Merit) -> str:
     return "<br>".join(
         (
             f"<b>{_name(row)}</b>",
-            h("compare.hover_cost", cost=_spread(cost_of(row), "usd")),
+            h(
+                "compare.hover_cost",
+                kind=plain(f"compare.kind_{_priced(row)}"),
+                cost=_spread(cost_of(row), "usd"),
+            ),
             f"{h(f'compare.column_{merit.name}')}: {_spread(merit.figure(row), merit.kind)}",
             h(f"verdict.{row.verdict}"),
         )

@@ -132,7 +132,7 @@ def _curve_chart(
     if x[0] < held < 0.98 * x[-1]:
         side = roomier_side(held, x)
         with_marks(arrangement, upright(held, h("chart.memory_ends"), log=True, side=side))
-    about = h(f"speed.{key}_about")
+    about = h(f"speed.{key}_about", people=evaluation.scenario.concurrency)
     if key == "ttft" and resolve(evaluation.scenario).machine is not None:
         about += " " + h("speed.ttft_steps", tokens=PASS_TOKENS)
     return Chart(

@@ -37,6 +37,7 @@ OBSTACLES = frozenset(
     }
 )
 MEMORY_KEY = "compare_last"
+EVERY_COLUMN_KEY = "compare-all-columns"
 MANY = 5  # accelerators that the host limits, from which on it is said
 
 
@@ -109,6 +110,9 @@ def headline(comparison: Comparison, rows: Sequence[Row]) -> None:
         rented = [row for row in holding if row.can_rent]
         sentence = h("compare.headline", rented=len(rented), **values)
         best, fastest = cheapest(rows), merit_of(comparison).fastest(rows)
+        listed = {row.accelerator.id for row in rows}
+        if listed < {row.accelerator.id for row in all_rows(comparison)} and (best or fastest):
+            sentence += " " + h("compare.headline_shown", shown=len(rows))
         if best is not None:
             cost = cost_of(best)
             output = best.usd_per_million_output_tokens is not None
@@ -164,7 +168,9 @@ def first_pins(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
 def table(rows: Sequence[Row], pinned: Sequence[str], total: int) -> None:
     """How many are shown, the table, why some don't hold the scenario, and all of it as a file."""
     count = h("compare.count", number=len(rows), total=total)
-    sideways = f'<span class="hr-phone">{h("compare.sideways")}</span>'
+    on_phones = '<span class="hr-phone">{}</span>'
+    every_column = bool(rows) and bool(st.session_state.get(EVERY_COLUMN_KEY))
+    sideways = ("{}" if every_column else on_phones).format(h("compare.sideways"))
     draw(f'<p class="hr-about">{count} {sideways}</p>')
     if not rows:
         draw(f'<p class="hr-about">{h("compare.nothing")}</p>')
@@ -172,7 +178,7 @@ def table(rows: Sequence[Row], pinned: Sequence[str], total: int) -> None:
     every_column = st.toggle(
         t("compare.all_columns"),
         value=False,
-        key="compare-all-columns",
+        key=EVERY_COLUMN_KEY,
         help=t("compare.all_columns_help"),
         persist_state="session",
     )

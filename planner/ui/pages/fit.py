@@ -74,6 +74,7 @@ def feel(evaluation: Evaluation) -> str:
     first, rate = speed.ttft_s, speed.decode_tokens_per_s
     return "<br>" + h(
         "fit.feel",
+        people=evaluation.scenario.concurrency,
         first=float(first.mid),
         first_low=float(first.low),
         first_high=float(first.high),
