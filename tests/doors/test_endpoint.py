@@ -196,9 +196,9 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
     [
         (["--concurrency", "1,x"], "endpoint_bad_list"),
         (["--rate", "fast"], "endpoint_bad_list"),
-        (["--rate", "nan"], "endpoint_bad_option"),
-        (["--concurrency", "0"], "endpoint_bad_option"),
-        (["--requests", "5000"], "endpoint_bad_option"),
+        (["--rate", "nan"], "endpoint_out_of_range"),
+        (["--concurrency", "0"], "endpoint_out_of_range"),
+        (["--requests", "5000"], "endpoint_out_of_range"),
         (["--trace", "/nowhere/trace.csv"], "file_unreadable"),
         (
             ["--catalogue-model", "Qwen/Qwen2.5-0.5B", "--gpu", "no-such-card"],

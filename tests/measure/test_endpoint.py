@@ -19,12 +19,14 @@ from planner.measure.endpoint.options import (
     EndpointOptions,
     Lengths,
     Level,
+    levels_of,
     parse_options,
     parse_trace,
 )
 from planner.measure.endpoint.prompts import Prompts
 from planner.measure.endpoint.record import Answer, level_row
 from planner.measure.record import Percentiles, Record, Row, parse_record, record_text
+from planner.ui.locale import say_error
 from tests.measure.endpoint_runs import SHORT, bench
 from tests.measure.fake_openai import MODEL, Fake, running
 
@@ -406,13 +408,58 @@ def test_options_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None
     parse_options(GOOD)
     with pytest.raises(InvalidInput) as refused:
         parse_options(GOOD | wrong)
-    assert refused.value.code == "endpoint_bad_option"
+    assert refused.value.code.startswith("endpoint_")
     assert "secret" not in str(refused.value.values)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "flag", "most"),
+    [
+        ({"levels": levels_of("99999999999999", "", None)}, "--concurrency", "512"),
+        ({"levels": levels_of("0", "", None)}, "--concurrency", "512"),
+        ({"levels": levels_of("1,4", "1e300", None)}, "--rate", "1,000"),
+        ({"levels": levels_of("", "1e-300", None)}, "--rate", "1,000"),
+        ({"levels": levels_of("", "nan", None)}, "--rate", "1,000"),
+        ({"levels": levels_of("", "-1", None)}, "--rate", "1,000"),
+        ({"levels": levels_of("1", "", 5000)}, "--requests", "2,000"),
+        ({"levels": levels_of("1,4,16,64", "", 600)}, "--requests", "2,000"),
+        ({"levels": levels_of("1," * 13, "", 1)}, "--rate", "12"),
+        ({"levels": []}, "--rate", "12"),
+        ({"lengths": [{"input_tokens": 0, "output_tokens": 1}]}, "--input-tokens", "200,000"),
+        ({"lengths": [{"input_tokens": 1, "output_tokens": 10**6}]}, "--output-tokens", "200,000"),
+        ({"max_seconds": float("nan")}, "--max-seconds", "1,800"),
+        ({"timeout_s": -1.0}, "--timeout", "600"),
+        ({"warmup": 51}, "--warmup", "50"),
+        ({"max_tokens": 20}, "--max-tokens", "20"),
+    ],
+)
+def test_an_option_beyond_its_limits_is_called_as_people_know_it(
+    wrong: dict[str, Any], flag: str, most: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_options(GOOD | wrong)
+    said = say_error(refused.value, "en")
+    assert flag in said
+    assert most in said
+    assert "_" not in said
+    assert len(said) < 250
+    assert flag in say_error(refused.value, "es") != said
+
+
+@pytest.mark.parametrize("url", ["ftp://host/v1", "http://host/v1?key=secret"])
+def test_an_address_that_is_none_is_said_in_words(url: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_options(GOOD | {"url": url})
+    for language, word in (("en", "address"), ("es", "dirección")):
+        said = say_error(refused.value, language)
+        assert word in said
+        assert "endpoint_" not in said
 
 
 def test_a_trace_is_read_from_lines() -> None:
     wanted = [{"input_tokens": 100, "output_tokens": 20}, {"input_tokens": 5, "output_tokens": 1}]
     assert parse_trace(b"input,output\n100,20\n\n5; 1\n") == wanted
+    assert parse_trace(b'"input1","output1"\n"100","20"\n"5" "1"\n') == wanted
 
 
 @pytest.mark.parametrize(
@@ -421,6 +468,10 @@ def test_a_trace_is_read_from_lines() -> None:
         ("", "trace_empty_or_long", None),
         ("one two\n", "trace_empty_or_long", None),
         ("1,2\n3\n", "trace_bad_line", 2),
+        ("1.5,2.5\n512,128\n", "trace_bad_line", 1),
+        ("1e3,1e2\n512,128\n", "trace_bad_line", 1),
+        ("512k,128k\n512,128\n", "trace_bad_line", 1),
+        ("5,5\n" + "\n" * 20_000 + "nonsense", "trace_bad_line", 20_002),
         ("1,-2\n", "trace_bad_line", 1),
         ("1,2,3\n", "trace_bad_line", 1),
         ("²,1\n", "trace_bad_line", 1),
