@@ -10,16 +10,20 @@ from planner.catalog.files import profile_lines
 from planner.catalog.measurements import measurement_sources
 from planner.errors import Note
 from planner.measure.accuracy import (
+    LOADS,
     TARGETS,
     Point,
     Summary,
     against_targets,
+    as_asked,
     by,
     cause,
     corner,
     fold_of,
     is_weak,
+    load_of,
     points,
+    summary,
     worst,
 )
 from planner.memory_accuracy_report import memory_json, memory_markdown, memory_text
@@ -121,9 +125,14 @@ def _family_row(name: str, one: Summary, language: str) -> list[str]:
         percent(one.bias, signed=True),
         percent(one.coverage),
         percent(one.held.get(fold_of(name))),
-        percent(one.held_coverage),
+        _held_range(one),
         shown,
     ]
+
+
+def _held_range(one: Summary) -> str:
+    shown = percent(one.held_coverage)
+    return shown if one.held_coverage is None else f"{shown} ({one.held_groups})"
 
 
 def accuracy_markdown(language: str = "en") -> str:
@@ -168,6 +177,10 @@ def accuracy_markdown(language: str = "en") -> str:
     )
     lines += ["", f"## {say('corners_title')}", "", prose("corners_introduction", number=SMALL), ""]
     lines += _corners(found, language)
+    lines += ["", f"## {say('loads_title')}", "", prose("loads_introduction"), ""]
+    lines += _loads(found, language)
+    lines += ["", f"## {say('settings_title')}", "", prose("settings_introduction"), ""]
+    lines += _settings(found, language)
     lines += ["", f"## {say('worst_title')}", "", prose("worst_introduction"), ""]
     lines += _worst(found, language)
     lines += ["", *memory_markdown(language)]
@@ -189,6 +202,46 @@ def _weak(found: Sequence[Point], language: str) -> list[str]:
     """Corners that say little, the worst first."""
     weak = [named for named in _named_corners(found, language) if is_weak(named[1])]
     return _table_of(sorted(weak, key=lambda named: -named[1].median), language)
+
+
+def _loads(found: Sequence[Point], language: str) -> list[str]:
+    """Loops at a server by how many requests run at once."""
+    named = []
+    for family in sorted({one.family for one in found if one.run.measurement.family == "serving"}):
+        title = text(f"accuracy.family.{family}", language)
+        groups = by([one for one in found if one.family == family], load_of)
+        named += [
+            (f"{title}: {text(f'accuracy.load.{load}', language)}", groups[load])
+            for load in (*LOADS, "many")
+            if load in groups
+        ]
+    return _table_of(named, language)
+
+
+def _settings(found: Sequence[Point], language: str) -> list[str]:
+    """What rows with settings of their own come to as a scenario asks for them."""
+    first = [one for one in found if one.family.startswith("serving.ttft") and one.held]
+    asked = [(one, as_asked(one)) for one in first]
+    rows = []
+    for family in sorted({one.family for one, plain in asked if one is not plain}):
+        mine = [pair for pair in asked if pair[0].family == family]
+        set_so, plain = summary([one for one, _ in mine]), summary([other for _, other in mine])
+        rows.append(
+            [
+                text(f"accuracy.family.{family}", language),
+                str(len(mine)),
+                str(sum(one is not other for one, other in mine)),
+                *(percent(one.median) for one in (set_so, plain)),
+                *(percent(one.held.get(fold_of(family))) for one in (set_so, plain)),
+                *(percent(one.coverage) for one in (set_so, plain)),
+            ]
+        )
+    columns = ("family", "rows", "set", "median", "median_asked", "held", "held_asked")
+    header = [
+        text(f"accuracy.column.{name}", language)
+        for name in (*columns, "coverage", "coverage_asked")
+    ]
+    return table(header, rows)
 
 
 def _named_corners(found: Sequence[Point], language: str) -> list[tuple[str, Summary]]:

@@ -10,9 +10,10 @@ from planner.deployment import Deployment, resolve
 from planner.errors import Note, PlannerError
 from planner.memory_answer import memory_answer, verdict_of
 from planner.memory_limits import budget_of
-from planner.quantity import Estimate
+from planner.quantity import Estimate, worst
 from planner.scenario import Scenario
-from planner.speed_answer import speed_answer
+from planner.speed.carried import FEWEST_TOGETHER
+from planner.speed_answer import rates_basis, speed_answer
 
 __all__ = ["Deployment", "Evaluation", "evaluate", "resolve"]
 
@@ -65,8 +66,16 @@ def evaluate(scenario: Scenario) -> Evaluation:
         speed=speed,
         headline=_headline(deployment, scenario, memory, float(budget.allowed_bytes)),
         warnings=tuple(warnings),
-        assumptions=deployment.assumptions,
+        assumptions=(*deployment.assumptions, *_lonely(deployment, speed)),
     )
+
+
+def _lonely(deployment: Deployment, speed: SpeedAnswer) -> tuple[Note, ...]:
+    """Why a first token is worth less than the constants: hardly any was measured among so few requests."""
+    known = worst(deployment.calibration.ttft_basis, rates_basis(deployment))
+    if speed.ttft_s.basis <= known:
+        return ()
+    return (Note("times_few_transferred", {"measured": FEWEST_TOGETHER}),)
 
 
 def _with_fp32(note: Note, scenario: Scenario) -> Note:

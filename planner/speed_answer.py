@@ -14,6 +14,8 @@ from planner.memory_limits import GROWING, most_users
 from planner.quantity import Basis, Estimate, Quantity, maximum, worst
 from planner.scenario import Scenario
 from planner.speed.bounds import Bound, tpot_bound, ttft_bound
+from planner.speed.carried import FEWEST_TOGETHER, few_together
+from planner.speed.kernels import as_factor
 from planner.speed.serving_point import ServingPoint, running_sequences, serving_point
 
 WAIT_FACTOR = 2.0  # of queueing models against simulation and logs
@@ -152,7 +154,7 @@ def ranges(
     *,
     input_tokens: Quantity | None = None,
 ) -> Ranges:
-    """Bands around the middles, held above the floors.
+    """Bands around the middles, held above the floors; of a first token wider where few requests run.
 
     A wait for a place is known to a factor of WAIT_FACTOR either way: it multiplies the error of the pool's size and of
     the times of everyone ahead.
@@ -163,12 +165,24 @@ def ranges(
     inputs = float(scenario.input_tokens) if input_tokens is None else input_tokens
     outputs = float(scenario.output_tokens)
     calibration = deployment.calibration
+    lonely = few_together(calibration, experts=bool(deployment.work.experts))
     rates = rates_basis(deployment)
-    basis, first_basis = worst(calibration.basis, rates), worst(calibration.ttft_basis, rates)
-    first_band = widened(deployment, calibration.ttft_band, point.ttft_host_fraction)
+    basis = worst(calibration.basis, rates)
+    host_part = point.ttft_host_fraction
+    lonely_band = widened(deployment, lonely.ttft_band, host_part)
+    lonely_basis = worst(lonely.ttft_basis, rates)
+    first_band, first_basis = lonely_band, lonely_basis
+    if np.any(np.asarray(point.running) >= FEWEST_TOGETHER):
+        usual = widened(deployment, calibration.ttft_band, host_part)
+        few = as_factor(point.running < FEWEST_TOGETHER)
+        first_band = (
+            usual[0] + few * (lonely_band[0] - usual[0]),
+            usual[1] + few * (lonely_band[1] - usual[1]),
+        )
+        first_basis = worst(calibration.ttft_basis, rates)
     token_band = widened(deployment, calibration.tpot_band, point.tpot_host_fraction)
     floor = point.ttft_floor_s
-    unloaded = Estimate.banded(point.ttft_unloaded_s, first_band, "s", first_basis, floor=floor)
+    unloaded = Estimate.banded(point.ttft_unloaded_s, lonely_band, "s", lonely_basis, floor=floor)
     own = point.ttft_s - point.queue_wait_s
     first = Estimate.banded(own, first_band, "s", first_basis, floor=floor)
     if not deployment.work.generates:

@@ -17,6 +17,7 @@ from planner.memory_limits import budget_at, budget_of, most_users, split_length
 from planner.quantity import Estimate, FloatArray, worst
 from planner.scenario import Scenario
 from planner.speed.bounds import tpot_bound
+from planner.speed.carried import few_together
 from planner.speed.step import decode_step
 from planner.speed_answer import Middles, first_token_bound, point_of, ranges, rates_basis, widened
 
@@ -308,9 +309,10 @@ def roofline(scenario: Scenario) -> Roofline:
     prefill_bytes = float(work.read_bytes + work.expert_bytes(inputs)) + float(
         cache_bytes(work.layout, inputs)
     )
+    alone = few_together(calibration, experts=bool(work.experts))
     points = {
         "prefill": _rate(
-            prefill_flops, prefill_bytes, float(point.ttft_unloaded_s), calibration.ttft_band
+            prefill_flops, prefill_bytes, float(point.ttft_unloaded_s), alone.ttft_band
         )
     }
     if work.generates:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log
 
@@ -51,6 +51,7 @@ TARGETS: dict[str, tuple[float, float]] = {
 }
 UNSURE = 0.25  # median error from which what has no target counts as weak
 TOO_FEW = 0.70  # part of the measurements in their ranges below which ranges plainly don't hold
+LOADS = {"few": 16, "some": 64}  # most requests at once of a class; "many" beyond
 # Which hold-out a family's target is about.
 FOLD = {"llama-cpp.decode": "accelerator", "llama-cpp.prefill": "accelerator"}
 
@@ -98,7 +99,8 @@ class Summary:
         median, p90: of the absolute relative error; bias: the median of the signed one (predicted / measured − 1).
         coverage: part inside their ranges.
         held: median absolute error where the named thing was left out.
-        held_coverage: part of those folds' rows inside a range taken from the other folds' rows.
+        held_coverage: part of those folds' rows inside a range taken from the other folds' rows; held_groups: how many
+            models, or cards, were left out for it.
     """
 
     rows: int
@@ -108,6 +110,7 @@ class Summary:
     coverage: float
     held: Mapping[str, float]
     held_coverage: float | None
+    held_groups: int
 
 
 @lru_cache(maxsize=8)
@@ -194,6 +197,7 @@ def summary(group: Sequence[Point]) -> Summary:
     if not group:
         raise ValueError("no points")
     error = np.array([one.error for one in group])
+    fold = fold_of(group[0].family)
     held = {}
     for name in sorted({name for one in group for name in one.held}):
         values = np.array([_as_time(one, name) for one in group if name in one.held])
@@ -206,6 +210,7 @@ def summary(group: Sequence[Point]) -> Summary:
         float(np.mean([one.covered for one in group])),
         held,
         held_coverage(group),
+        len({_left_out(one, fold) for one in group if fold in one.held}),
     )
 
 
@@ -218,6 +223,29 @@ def _as_time(one: Point, fold: str) -> float:
 def fold_of(family: str) -> str:
     """What is left out where a family's held-out error is spoken of: the model, or for llama.cpp the card."""
     return FOLD.get(family, "model")
+
+
+def as_asked(point: Point) -> Point:
+    """A point as a scenario asks for it: with the engine's own waits for prompts, and requests that don't run in waves.
+
+    A scenario has no fields for these settings of a row. What folds predicted moves as the prediction does.
+    """
+    row = point.run.measurement
+    if (row.poll_steps, row.hold_steps) == (1.0, 0.0) and row.arrivals != "waves":
+        return point
+    arrivals = "loop" if row.arrivals == "waves" else row.arrivals
+    plain = replace(row, poll_steps=1.0, hold_steps=0.0, arrivals=arrivals)
+    run = replace(point.run, measurement=plain)
+    mid = predicted(run, quantities=[point.quantity])[point.quantity]
+    low, high = _range(run, point.quantity, mid)
+    held = {name: ratio * point.mid / mid for name, ratio in point.held.items()}
+    return replace(point, run=run, low=low, mid=mid, high=high, held=held)
+
+
+def load_of(point: Point) -> str:
+    """Requests at once, in three classes, as a code."""
+    many = point.run.scenario.concurrency / point.run.measurement.replicas
+    return next((name for name, most in LOADS.items() if many <= most), "many")
 
 
 def is_weak(one: Summary) -> bool:

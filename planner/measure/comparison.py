@@ -13,7 +13,15 @@ from planner.catalog.own_calibration import OwnCalibration, holds_for, own_calib
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
 from planner.measure.impossible import most_tokens_per_s
-from planner.measure.predict import FIRST, SPEED, Run, band_of, predicted, resolve_run
+from planner.measure.predict import (
+    FIRST,
+    SPEED,
+    Run,
+    band_of,
+    for_first_token,
+    predicted,
+    resolve_run,
+)
 from planner.measure.record import Record, Row, Spread, measurement_of
 from planner.memory_answer import memory_answer, verdict_of
 from planner.memory_limits import budget_of
@@ -152,7 +160,8 @@ def _estimate(run: Run, name: str, middle: float, calibration: Calibration) -> E
     """The middle with the range of its kind of figure, held inside what no implementation can beat."""
     first = name in FIRST
     rates = Basis.EXACT if calibration.own else rates_basis(run.deployment)
-    basis = worst(calibration.ttft_basis if first else calibration.basis, rates)
+    stated = for_first_token(run, calibration).ttft_basis if first else calibration.basis
+    basis = worst(stated, rates)
     band = band_of(run, name, calibration)
     if name.endswith("_per_s"):
         least = 1.0 / most_tokens_per_s(run, name)

@@ -15,6 +15,7 @@ from planner.memory_limits import budget_of
 from planner.quantity import Basis, Quantity
 from planner.scenario import Scenario
 from planner.speed.burst import burst_seconds
+from planner.speed.carried import FEWEST_TOGETHER, few_together
 from planner.speed.open_loop import MOST_STATES, open_loop_point
 from planner.speed.prefill import prefill
 from planner.speed.serving_point import ServingPoint, mixed_step, serving_point
@@ -333,10 +334,19 @@ def _together(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str
     return {name: values[name] * (many if name.endswith("_per_s") else 1) for name in wanted}
 
 
+def for_first_token(run: Run, calibration: Calibration) -> Calibration:
+    """The constants with the basis and the range that a first token has among as many requests as ran."""
+    together = min(run.scenario.concurrency / run.measurement.replicas, run.max_running)
+    if together >= FEWEST_TOGETHER:
+        return calibration
+    return few_together(calibration, experts=run.mixture)
+
+
 def band_of(run: Run, quantity: str, calibration: Calibration) -> tuple[float, float]:
     """The relative range of a quantity's time, wider for what goes to host memory, as an answer has it (fractions)."""
     first = quantity in FIRST
-    band = calibration.ttft_band if first else calibration.tpot_band
+    constants = for_first_token(run, calibration) if first else calibration
+    band = constants.ttft_band if first else constants.tpot_band
     if quantity.endswith("_per_s") and _comes_at_once(run, calibration) and not calibration.own:
         band = _burst_band(run, calibration)
     deployment, scenario = run.deployment, run.scenario

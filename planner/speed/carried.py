@@ -10,6 +10,17 @@ from planner.scenario import Parallelism
 from planner.speed.chunks import FITTED_BUDGET_TOKENS
 from planner.speed.collectives import MEASURED_RANKS
 
+FEWEST_TOGETHER = 4
+"""Requests at once from which on fits have seen first tokens: 1 in 75 of their rows has fewer, and those kept apart for
+a check are off by more."""
+
+
+def few_together(calibration: Calibration, *, experts: bool) -> Calibration:
+    """The constants as they are worth where fewer than FEWEST_TOGETHER requests run: first tokens are transferred."""
+    if calibration.own or calibration.kind != "continuous":
+        return calibration
+    return as_transferred(calibration, experts=experts, first_only=True)
+
 
 def carried(
     calibration: Calibration,

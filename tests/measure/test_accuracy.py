@@ -14,6 +14,7 @@ from planner.catalog.files import profile_ids, profile_lines
 from planner.measure.accuracy import (
     TARGETS,
     Point,
+    as_asked,
     by,
     cause,
     corner,
@@ -204,7 +205,7 @@ def test_the_report_in_three_forms(found, families):
         table = accuracy_text(language)
         assert len([line for line in table.splitlines() if "%" in line]) >= len(families)
         report = accuracy_markdown(language)
-        assert report.count("\n## ") == 8
+        assert report.count("\n## ") == 10
         weak = report.partition(f"## {text('accuracy.weak_title', language)}")[2].partition(
             "\n## "
         )[0]
@@ -212,6 +213,22 @@ def test_the_report_in_three_forms(found, families):
         assert unloaded in weak  # 135 % off
         assert text("accuracy.family.batch", language) not in weak
         assert "{" not in report
+
+
+def test_a_row_with_settings_of_its_own_is_asked_for_without(found):
+    mine = [one for one in found if one.family.startswith("serving.ttft") and one.held]
+    held_back = [one for one in mine if one.run.measurement.hold_steps > 0.0]
+    polled = [one for one in mine if one.run.measurement.poll_steps > 1.0]
+    waves = [one for one in mine if one.run.measurement.arrivals == "waves"]
+    assert min(len(held_back), len(polled), len(waves)) > 20
+    for one in (held_back[0], polled[0], waves[0]):
+        plain = as_asked(one)
+        assert plain.mid < one.mid  # nothing waits for others
+        assert plain.measured == one.measured
+        for fold, ratio in one.held.items():
+            assert plain.held[fold] * plain.mid == pytest.approx(ratio * one.mid)
+    usual = next(one for one in mine if one not in (*held_back, *polled, *waves))
+    assert as_asked(usual) is usual
 
 
 def test_a_held_out_range_is_that_of_the_others(found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from planner.catalog.accelerators import accelerator
@@ -11,9 +12,15 @@ from planner.catalog.engines import engine
 from planner.evaluation import evaluate
 from planner.quantity import Basis
 from planner.scenario import Scenario
+from planner.sweeps import ttft_curve
 from tests.catalog.test_own_calibration import asked, calibration
 
-LLAMA = {"model": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "h100", "engine": "vllm"}
+LLAMA = {
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "gpu": "h100",
+    "engine": "vllm",
+    "concurrency": 8,
+}
 
 
 def answer(**changes):
@@ -32,8 +39,38 @@ def test_a_release_after_the_last_documented_is_transferred_in_time_as_in_memory
     for figure in ("ttft_s", "ttft_unloaded_s", "tpot_s", "e2e_s", "output_tokens_per_s"):
         before, after = getattr(known.speed, figure), getattr(newer.speed, figure)
         assert after.basis is Basis.TRANSFERRED
-        assert after.high / after.low > before.high / before.low
+        if figure != "ttft_unloaded_s":  # which is transferred with any release
+            assert after.high / after.low > before.high / before.low
         assert after.mid == pytest.approx(before.mid)
+
+
+def test_a_first_token_among_fewer_requests_than_were_measured_is_transferred():
+    alone, several = answer(concurrency=3), answer(concurrency=4)
+    assert codes(alone) == ["times_few_transferred"]
+    assert codes(several) == []
+    assert (alone.speed.ttft_s.basis, several.speed.ttft_s.basis) == (
+        Basis.TRANSFERRED,
+        Basis.CALIBRATED,
+    )
+    assert alone.speed.ttft_s.high / alone.speed.ttft_s.mid > 2.0
+    assert several.speed.ttft_s.high / several.speed.ttft_s.mid < 2.0
+    # That of nobody else around is the same figure, whoever asks.
+    assert several.speed.ttft_unloaded_s == alone.speed.ttft_unloaded_s
+    assert alone.speed.tpot_s.basis is Basis.CALIBRATED
+    # What was transferred before stays as it was, and so do somebody's own constants.
+    assert codes(answer(concurrency=1, gpu="l4")) == []
+    assert not any(
+        note.code == "times_few_transferred"
+        for note in evaluate(asked(calibration=calibration(), concurrency=1)).assumptions
+    )
+
+
+@pytest.mark.parametrize("users", [1, 8])
+def test_a_curve_has_the_range_of_the_answer(users):
+    asked_for = Scenario.parse(LLAMA | {"concurrency": users, "input_tokens": 2048})
+    curve, found = ttft_curve(asked_for, np.array([512.0, 2048.0])), evaluate(asked_for)
+    assert curve.estimate.high[1] == pytest.approx(found.speed.ttft_s.high)
+    assert curve.estimate.basis is found.speed.ttft_s.basis
 
 
 @pytest.mark.parametrize("name", ["vllm", "sglang", "tensorrt-llm", "transformers", "llama.cpp"])

@@ -143,7 +143,9 @@ def test_the_floor_counts_the_weights_of_each_step_but_the_head_once():
 
 
 def test_answers_curves_and_explanations_agree_and_say_that_it_is_carried_over():
-    scenario = Scenario.parse({**LLAMA, "input_tokens": 8000, "max_num_batched_tokens": 16})
+    scenario = Scenario.parse(
+        {**LLAMA, "input_tokens": 8000, "max_num_batched_tokens": 16, "concurrency": 4}
+    )
     answer = evaluate(scenario)
     speed = answer.speed
     assert speed.ttft_bound_s > 500 * 4e-3

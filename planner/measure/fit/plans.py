@@ -321,8 +321,10 @@ PLANS = {
     "transformers": Plan(
         "transformers", ("tpot_s", "output_tokens_per_s", "total_tokens_per_s"), eager_plan
     ),
-    "batch": Plan("batch", ("output_tokens_per_s", "total_tokens_per_s"), batch_plan),
-    "mlperf": Plan("mlperf", ("output_tokens_per_s",), tuned_plan),
+    "batch": Plan(
+        "batch", ("output_tokens_per_s", "total_tokens_per_s"), batch_plan, over="serving"
+    ),
+    "mlperf": Plan("mlperf", ("output_tokens_per_s",), tuned_plan, over="serving"),
 }
 
 
@@ -333,6 +335,17 @@ def hints_of(stages: Sequence[Stage]) -> Hints:
         for stage in stages
         for parameter, value in zip(stage.parameters, stage.solution.values, strict=True)
     }
+
+
+def laid_over(shelf: Shelf, upper: Shelf) -> Shelf:
+    """A shelf with another's values in place of its own."""
+    files = {**shelf.values, **upper.values}
+    return replace(
+        shelf,
+        values={
+            file: {**shelf.values.get(file, {}), **upper.values.get(file, {})} for file in files
+        },
+    )
 
 
 def seen_of(runs: Sequence[Run], plan: Plan) -> list[Observation]:
@@ -355,7 +368,7 @@ def held_out(
     Args:
         cards: the folds are of accelerators, which then count as covered by no fit.
         hints: values of the fit to all rows, to start from.
-        under: constants to build on that haven't seen a fold either, by its name; `shelf` for the others.
+        under: values in place of `shelf`'s that haven't seen a fold either, by its name.
     """
     found = np.full(len(seen), np.nan)
     laid: dict[str, Shelf] = {}
@@ -366,7 +379,8 @@ def held_out(
         unseen = {seen[i].run.deployment.accelerator.id for i in out} if cards else set()
         if not rest:
             continue
-        base = replace((under or {}).get(name, shelf), uncovered=frozenset(unseen))
+        below = (under or {}).get(name)
+        base = replace(laid_over(shelf, below) if below else shelf, uncovered=frozenset(unseen))
         laid[name], _ = plan.run(rest, base, hints or {})
         found[out] = errors([seen[i] for i in out], laid[name])
     return found, laid

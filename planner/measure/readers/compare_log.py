@@ -15,6 +15,8 @@ from planner.memory_limits import budget_of
 from planner.quantity import Estimate
 from planner.scenario import Scenario
 
+OF_TIMES = "times_"  # codes of notes begin so
+
 NEEDED = ("model", "gpu")
 # In the order in which memory is taken.
 COMPARED: tuple[FigureName, ...] = (
@@ -145,7 +147,9 @@ def compare_log(reading: LogReading, given: Mapping[str, Any] | None = None) -> 
     assumed = tuple(name for name in reading.missing if not getattr(scenario, name, None))
     if "weights" in reading.missing and "weights" not in (given or {}):
         assumed = (*assumed, "weights")
-    notes = (*reading.notes, *evaluation.assumptions)
+    # A log states memory alone: what is said of times doesn't concern it.
+    of_memory = [note for note in evaluation.assumptions if not note.code.startswith(OF_TIMES)]
+    notes = (*reading.notes, *of_memory)
     return LogComparison(scenario, tuple(rows), tuple(dict.fromkeys(assumed)), notes)
 
 
