@@ -193,8 +193,8 @@ def test_that_two_get_less_than_one_is_explained(language: str) -> None:
         "model": "Qwen/Qwen3-4B",
         "gpu": "l4",
         "engine": "vllm",
-        "input_tokens": "2048",
-        "output_tokens": "8",
+        "input_tokens": "4096",
+        "output_tokens": "4",
     }
     said = words(open_app("speed", lang=language, v="1", **short))
     assert catalogue(language)["speed.dip_prompts"] in said
