@@ -11,6 +11,7 @@ from planner.measure.nvml import Gpu, Nvidia
 from planner.measure.probe import Probe, Target
 from planner.measure.record import Figure, Record
 from planner.quantity import Estimate
+from planner.ui.device_words import device_words
 from planner.ui.locale import say_error, text
 from planner.ui.locale.numbers import format_value
 
@@ -189,7 +190,15 @@ def reason_text(reason: Mapping[str, Any], language: str) -> str:
 def measured_text(record: Record, language: str) -> str:
     """A measurement: rates, each row predicted and measured, what disturbed it, and what the calibration is worth."""
     found = compare_record(record)
-    lines = [text("measure.cli.title", language, name=record.name, device=_device(record)), ""]
+    lines = [
+        text(
+            "measure.cli.title",
+            language,
+            name=device_words(record.name, language),
+            device=device_words(_device(record), language),
+        ),
+        "",
+    ]
     if "cpu" in record.notes:
         lines += [text("measure.cli.on_cpu", language), ""]
     lines += [text("measure.cli.rates", language), *_figures(record, language), ""]

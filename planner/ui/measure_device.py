@@ -13,9 +13,10 @@ from planner.measure.probe import Probe, Target
 from planner.measure.probe_process import probed
 from planner.measure.system import load_average
 from planner.ui import choices, state
+from planner.ui.device_words import device_words
 from planner.ui.measure_run import is_running, start, start_button
 from planner.ui.measure_switch import MEASURE, is_local, measuring_is_on
-from planner.ui.state import plain
+from planner.ui.state import language, plain
 from planner.ui.widgets import draw, h, notes_html, refusal_text, t
 
 BUSY_FRACTION = 0.5  # of the processors, from which on other programs end up in the figures
@@ -103,7 +104,7 @@ def device_card(found: Probe, target: Target) -> None:
         says.append(h(f"measure.cli.no_nvidia.{found.nvidia.missing}"))
     about = f'<p class="hr-about">{" ".join(says)}</p>' if says else ""
     draw(
-        f'<div class="hr-device"><p class="hr-card-title">{html.escape(target.name)}</p>'
+        f'<div class="hr-device"><p class="hr-card-title">{html.escape(device_words(target.name, language()))}</p>'
         f'<div class="hr-facts">{told}</div>{about}</div>'
     )
 
@@ -189,7 +190,7 @@ def start_controls(target: Target) -> None:
         "measure-start",
         lambda: start(
             ["--device", target.device, *(["--model", model] if model else []), *quick],
-            {"device": target.name},
+            {"device": device_words(target.name, language())},
         ),
     )
     draw(f'<p class="hr-about">{h("measure.start_about")}</p>')

@@ -26,11 +26,11 @@ def loads(record: Record) -> None:
         *(h(f"measure.quantity.{name}") for name in RATES),
         h("endpoint.column.failed"),
     )
-    draw(table_html(h("endpoint.loads"), head, map(_load, record.rows), wrap=(5,)))
+    draw(table_html(h("endpoint.loads"), head, map(_load, record.rows), wrap=(5,), folds=True))
     cells = [one for row in record.rows for one in _percentiles(row)]
     if cells:
         columns = (h("measure.column.load"), h("measure.column.figure"), *ENDS)
-        draw(table_html(h("endpoint.percentiles"), columns, cells))
+        draw(table_html(h("endpoint.percentiles"), columns, cells, folds=True))
 
 
 def _load(row: Row) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 
 import streamlit as st
 
@@ -16,6 +17,7 @@ from planner.ui import choices, state
 from planner.ui.charts.base import draw_chart
 from planner.ui.charts.measure import measured_chart
 from planner.ui.charts.measure_lengths import length_charts
+from planner.ui.device_words import device_words, without_device
 from planner.ui.measure_loads import loads
 from planner.ui.measure_words import (
     compared_cells,
@@ -37,7 +39,7 @@ from planner.ui.measure_words import (
     spread_words,
 )
 from planner.ui.sidebar_measured import IN_USE, drop_button
-from planner.ui.state import plain
+from planner.ui.state import language, plain
 from planner.ui.widgets import (
     draw,
     h,
@@ -103,9 +105,10 @@ def _headline(record: Record, compared: Comparison) -> None:
     names = choices.accelerator_names()
     where = record.device.name if record.device else names.get(record.accelerator)
     times = counted(compared.figures)
+    device = where or record.accelerator or plain("measure.unknown_device")
     said = {
-        "name": record.name,
-        "device": where or record.accelerator or plain("measure.unknown_device"),
+        "name": device_words(without_device(record.name, device, record.date[:10]), language()),
+        "device": device_words(device, language()),
         "date": record.date[:10],
     }
     busy = record.conditions.noisy
@@ -161,9 +164,22 @@ def _use(record: Record, evaluation: Evaluation | None) -> None:
         type="secondary" if busy else "primary",
         icon=":material/check:",
         on_click=state.apply,
-        args=(changes_for(record, own), plain("undo.calibration", name=own.name)),
+        args=(changes := changes_for(record, own), _changed_words(own, changes)),
     )
     draw(f'<p class="hr-about">{h("measure.use_about", name=own.name, date=own.date)}</p>')
+
+
+def _changed_words(own: OwnCalibration, changes: Mapping[str, object]) -> str:
+    """The calibration by its name, and every field that gets another value with it, as plain text."""
+    now = state.values()
+    fields = [
+        plain(f"field.{name}")
+        for name, value in changes.items()
+        if name != "calibration" and value != now[name]
+    ]
+    if not fields:
+        return plain("undo.calibration", name=own.name)
+    return plain("undo.calibration_changes", name=own.name, fields=fields)
 
 
 def changes_for(record: Record, own: OwnCalibration) -> dict[str, object]:
@@ -286,5 +302,5 @@ def _rows(record: Record) -> str:
         rows.append((f"{html.escape(row.id)}<br>{row_words(row)}", outcome, told))
     columns = ("run", "outcome", "notes")
     head = tuple(h(f"measure.column.{name}") for name in columns)
-    table = table_html(h("measure.rows_title"), head, rows, wrap=(0, 2))
+    table = table_html(h("measure.rows_title"), head, rows, wrap=(0, 2), folds=True)
     return some_words(len(record.rows)) + table

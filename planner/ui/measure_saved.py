@@ -12,6 +12,7 @@ from planner.errors import PlannerError
 from planner.measure.record import Record, record_text
 from planner.measure.store import Kept
 from planner.ui import choices, state
+from planner.ui.device_words import device_words
 from planner.ui.locale import text
 from planner.ui.measure_shelf import Shelf, shelf
 from planner.ui.measure_switch import sharing_is_on
@@ -75,7 +76,7 @@ def _label(one: Kept, spoken: str) -> str:
     engine = choices.engine_name(one.engine) if one.engine in engine_ids() else one.engine
     known = any(said and said in one.name for said in (card, one.accelerator))
     parts = [
-        one.name,
+        device_words(one.name, spoken),
         *(x for x in (one.date[:10],) if x not in one.name),
         *([] if known or one.accelerator.startswith("own-") else [card]),
         engine,

@@ -104,7 +104,7 @@ def compared_cells(one: Compared) -> tuple[str, ...]:
 
 def filled_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table without the columns in which nothing stands; the first, which names the row, may take several lines."""
-    return table_html(caption, *without_empty(head, rows), wrap=(0,))
+    return table_html(caption, *without_empty(head, rows), wrap=(0,), folds=True)
 
 
 def without_empty(

@@ -195,6 +195,7 @@ SHEET = """
   }
   .hr-folds td { border: none; text-align: left; white-space: normal; }
   .hr-folds td:first-child { grid-column: 1 / -1; font-weight: 600; }
+  .hr-table.hr-folds td.hr-wrap { min-width: 0; grid-column: 1 / -1; }
   .hr-folds td:not(:first-child)::before {
     content: attr(data-head); display: block; color: var(--hr-grey); font-size: .75rem;
   }

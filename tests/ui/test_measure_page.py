@@ -19,6 +19,7 @@ from planner.measure.own_fit import calibrated
 from planner.measure.record import Record, parse_record, record_text
 from planner.measure.store import Store, renamed
 from planner.ui import measure_device, measure_files, measure_switch
+from planner.ui.device_words import device_words
 from planner.ui.locale import LANGUAGES, catalogue, say_error, text
 from planner.ui.measure_results import OWN_FILES
 from planner.ui.measure_run import rounded_left
@@ -87,7 +88,7 @@ def decoding(view: JobView) -> bool:
 def test_a_processor_is_called_one_and_can_be_measured(language: str) -> None:
     app = opened(language)
     said = saying(app)
-    assert "Some EPYC, 2 cores" in said
+    assert device_words("Some EPYC, 2 cores", language) in said
     assert text("measure.cpu_only", language) in said
     assert text("measure.cli.no_nvidia.no_library", language) in said
     assert text("measure.none_saved", language) in said

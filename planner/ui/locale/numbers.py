@@ -62,6 +62,16 @@ FLOP = ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"))
 BANDWIDTH = ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"))
 
 
+def _duration(value: float, language: str) -> str:
+    """Whole units as on a clock: 45 s, 1 min 15 s, 2 h 5 min."""
+    if not math.isfinite(value):
+        return significant(value, language)
+    minutes, seconds = divmod(max(round(value), 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "min"), (0 if hours else seconds, "s"))
+    return " ".join(f"{size} {unit}" for size, unit in parts if size) or "0 s"
+
+
 def _gib(value: float, language: str) -> str:
     return f"{significant(value / 2.0**30, language)} GiB"
 
@@ -81,6 +91,7 @@ FORMATS: dict[str, Callable[[float, str], str]] = {
     "gib": _gib,
     "bytes": lambda value, language: _scaled(value, language, BYTES),
     "time": lambda value, language: _scaled(value, language, SECONDS),
+    "duration": _duration,
     "large": _large,
     "percent": lambda value, language: (
         f"{significant(value * 100, language, 2 if abs(value) < 1 else 3)} %"
