@@ -48,10 +48,10 @@ def figure_name(name: str) -> str:
 def row_words(row: Row) -> str:
     """A run by its scenario, as HTML."""
     said = row.scenario
+    known = (said.get("model"), said.get("dtype", said.get("weights")))
     return h(
         "measure.row",
-        model=str(said.get("model", "?")),
-        dtype=str(said.get("dtype", said.get("weights", "?"))),
+        what=", ".join(str(one) for one in known if one) or "–",
         input=int(said.get("input_tokens", 0)),
         output=int(said.get("output_tokens", 0)),
         batch=int(said.get("concurrency", 1)),

@@ -11,7 +11,7 @@ from planner.measure.store import Store
 from planner.ui.device_words import device_words, without_device
 from planner.ui.locale import LANGUAGES, catalogue, text
 from planner.ui.locale.numbers import format_value
-from planner.ui.measure_words import filled_table
+from planner.ui.measure_words import filled_table, row_words
 from tests.ui.driver import markup, open_app, words
 from tests.ui.machine import measured
 
@@ -83,6 +83,14 @@ def test_a_processor_s_cores_are_said_in_the_reader_s_language() -> None:
     assert without_device("Xeon, 2 cores, 2026-11-30", "Xeon, 2 cores", "d") == "2026-11-30"
     assert without_device("Xeon", "Xeon", "2026-11-30") == "2026-11-30"
     assert without_device("mine", "Xeon", "2026-11-30") == "mine"
+
+
+def test_what_a_run_doesn_t_say_is_left_out() -> None:
+    row = measured().rows[0]
+    bare = {k: v for k, v in row.scenario.items() if k not in ("dtype", "weights")}
+    said = row_words(row.model_copy(update={"scenario": bare}))
+    assert str(row.scenario["model"]).rpartition("/")[2] in said
+    assert "?" not in said
 
 
 def test_figures_fold_on_a_phone() -> None:
