@@ -38,7 +38,7 @@ class Course:
     context_tokens: FloatArray
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)  # two of each run of a fit, which asks for them again for every constant
 def course(
     requests: float,
     places: float,
