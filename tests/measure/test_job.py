@@ -257,7 +257,7 @@ def test_the_command_line_s_own_run_is_ended_and_keeps_what_it_has(
     arguments = ["--device", "cpu", "--quick", "--no-check"]
     job = jobs.start(arguments, owner="me", about={"device": "cpu"})
     deadline = time.monotonic() + 300.0
-    while not any(one.phase == "rates" and one.done > 0 for one in job.view().phases):
+    while not any(one.phase == "visits" and one.done > 0 for one in job.view().phases):
         assert not job.view().ended, job.view()
         assert time.monotonic() < deadline, job.view()
         time.sleep(0.1)
