@@ -27,13 +27,10 @@ SPEED_FAMILIES = (
     "llama-cpp-offload",
     "transformers",
 )
-QUANTITIES = (
-    "tpot_s",
-    "ttft_s",
-    "prefill_s",
-    "output_tokens_per_s",
-    "total_tokens_per_s",
-)
+RATES = ("output_tokens_per_s", "total_tokens_per_s")
+DECODED, READ = ("tpot_s", *RATES), ("ttft_s", "prefill_s")
+"""What is measured of answers as a whole or by the token, and of reading prompts."""
+QUANTITIES = ("tpot_s", *READ, *RATES)
 MEMORY_FAMILIES = ("vllm-memory", "sglang-memory", "hf-memory", "llama-cpp-memory")
 MEMORY_QUANTITIES = (
     "weights_bytes",

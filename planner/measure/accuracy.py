@@ -17,14 +17,13 @@ import numpy as np
 from planner.catalog.accelerators import Accelerator
 from planner.catalog.calibration_constants import accelerator_class
 from planner.catalog.files import profile_lines
-from planner.catalog.measurements import SPEED_FAMILIES, measurements
+from planner.catalog.measurements import RATES, SPEED_FAMILIES, measurements
 from planner.errors import BadProfile, Note, PlannerError
 from planner.measure.predict import Run, band_of, predicted, run_of
 from planner.measure.spread import spread_unseen
 from planner.quantity import FloatArray
 from planner.speed.bounds import tpot_bound
 
-RATES = ("output_tokens_per_s", "total_tokens_per_s")
 NAMES = {
     ("serving", "tpot_s"): "serving.tpot",
     ("serving", "ttft_s"): "serving.ttft",

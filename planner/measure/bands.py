@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.catalog.calibration_constants import BURSTS, accelerator_class
+from planner.catalog.measurements import DECODED, READ
 from planner.measure.fit.constants import FEWEST
 from planner.measure.fit.plans import EAGER, OFFLINE, SLOTS
 from planner.measure.refit import Outcome, model_fold
@@ -55,8 +56,8 @@ def bands(outcome: Outcome) -> dict[str, tuple[float, float]]:
         return _by_arrival(outcome)
     found: dict[str, tuple[float, float]] = {}
     for what, quantities in (
-        ("tpot", ("tpot_s", "output_tokens_per_s", "total_tokens_per_s")),
-        ("ttft", ("ttft_s", "prefill_s")),
+        ("tpot", DECODED),
+        ("ttft", READ),
     ):
         for model, experts in (("dense", False), ("experts", True)):
             rows = [

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from planner.answers import MemoryAnswer
 from planner.architecture.cache import cache_bytes
 from planner.catalog.calibrations import Calibration
-from planner.catalog.measurements import POISSON
+from planner.catalog.measurements import POISSON, QUANTITIES, READ
 from planner.catalog.own_calibration import OwnCalibration, holds_for, own_calibration_for
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
 from planner.measure.impossible import most_tokens_per_s
 from planner.measure.predict import (
-    FIRST,
-    SPEED,
     Run,
     band_of,
     for_first_token,
@@ -111,7 +109,7 @@ def counted(figures: Sequence[Compared]) -> list[Compared]:
 def _row(record: Record, row: Row, own: OwnCalibration | None) -> Iterator[Compared]:
     run = resolve_run(measurement_of(record, row))
     after = _own(run, own)
-    names = tuple(name for name in SPEED if name in row.measured)
+    names = tuple(name for name in QUANTITIES if name in row.measured)
     shipped = run.deployment.calibration
     before_s = predicted(run, shipped, names)
     after_s = _finite(predicted(run, after, names)) if after else {}
@@ -158,7 +156,7 @@ def _own(run: Run, own: OwnCalibration | None) -> Calibration | None:
 
 def _estimate(run: Run, name: str, middle: float, calibration: Calibration) -> Estimate:
     """The middle with the range of its kind of figure, held inside what no implementation can beat."""
-    first = name in FIRST
+    first = name in READ
     rates = Basis.EXACT if calibration.own else rates_basis(run.deployment)
     stated = for_first_token(run, calibration).ttft_basis if first else calibration.basis
     basis = worst(stated, rates)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.catalog.measurements import POISSON
+from planner.catalog.measurements import POISSON, RATES
 from planner.errors import PlannerError
 from planner.measure.predict import Run, resolve_run
 from planner.measure.record import Record, Row, measurement_of
@@ -13,7 +13,6 @@ from planner.speed.bounds import tpot_bound, ttft_bound
 NOTE = "faster_than_possible"
 # Clocks and rounding; cards that run above their rated clock; rates that were themselves measured.
 BANDWIDTH_TOLERANCE, COMPUTE_TOLERANCE, MEASURED_TOLERANCE = 0.95, 0.75, 0.6
-RATES = ("output_tokens_per_s", "total_tokens_per_s")
 LONGEST_S = 86_400.0  # a token, or a prompt, that takes a day isn't one
 
 

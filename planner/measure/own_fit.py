@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from planner.catalog.calibration_constants import SHIPPED, Shelf, weights_kind
-from planner.catalog.measurements import POISSON, Measurement
+from planner.catalog.measurements import DECODED, POISSON, RATES, READ, Measurement
 from planner.catalog.own_calibration import OwnCalibration, OwnConstant, OwnError, least_band
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
-from planner.measure.fit.own_plan import DECODED, READ, own_stages
+from planner.measure.fit.own_plan import own_stages
 from planner.measure.fit.plans import Stage
 from planner.measure.fit.problem import Observation, errors, median_error, observations
 from planner.measure.impossible import is_impossible, without_the_impossible
@@ -35,7 +35,7 @@ MOST_TAKEN = 0.5  # of the places, by what was in flight on average
 APART = ("id", "family", "source", "scenario", "measured", "note", "settings")
 REJECTED = "fit_not_trusted"
 INSIDE = 0.8
-PREFERRED = ("prefill_s", "ttft_s", "tpot_s", "output_tokens_per_s", "total_tokens_per_s")
+PREFERRED = ("prefill_s", "ttft_s", "tpot_s", *RATES)
 
 
 def calibrated(record: Record) -> Record:

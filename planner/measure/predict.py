@@ -9,7 +9,7 @@ from functools import lru_cache
 from planner.catalog.accelerators import Accelerator
 from planner.catalog.calibration_constants import BURSTS, INDEX, calibration_figures
 from planner.catalog.calibrations import Calibration, calibration_for
-from planner.catalog.measurements import POISSON, Measurement
+from planner.catalog.measurements import POISSON, QUANTITIES, READ, Measurement
 from planner.deployment import Deployment, calibration_key, resolve
 from planner.memory_limits import budget_of
 from planner.quantity import Basis, Quantity
@@ -22,8 +22,6 @@ from planner.speed.serving_point import ServingPoint, mixed_step, serving_point
 from planner.speed.step import StepTime, decode_step
 from planner.speed_answer import most_running, widened
 
-SPEED = ("tpot_s", "ttft_s", "prefill_s", "output_tokens_per_s", "total_tokens_per_s")
-FIRST = ("ttft_s", "prefill_s")
 AT_ONCE = ("burst", "offline")
 
 
@@ -102,7 +100,7 @@ def resolve_run(measurement: Measurement) -> Run:
 
 
 def predicted(
-    run: Run, calibration: Calibration | None = None, quantities: Sequence[str] = SPEED
+    run: Run, calibration: Calibration | None = None, quantities: Sequence[str] = QUANTITIES
 ) -> dict[str, float]:
     """The quantities that were measured, of those named, as the model has them.
 
@@ -344,7 +342,7 @@ def for_first_token(run: Run, calibration: Calibration) -> Calibration:
 
 def band_of(run: Run, quantity: str, calibration: Calibration) -> tuple[float, float]:
     """The relative range of a quantity's time, wider for what goes to host memory, as an answer has it (fractions)."""
-    first = quantity in FIRST
+    first = quantity in READ
     constants = for_first_token(run, calibration) if first else calibration
     band = constants.ttft_band if first else constants.tpot_band
     if quantity.endswith("_per_s") and _comes_at_once(run, calibration) and not calibration.own:

@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.catalog.calibration_constants import BURSTS, calibration_data
 from planner.catalog.files import profile_lines, write_profile
+from planner.catalog.measurements import DECODED, READ
 from planner.errors import BadProfile
 from planner.measure.bands import bands, named_by
 from planner.measure.fit.offline import OLD, TUNED
@@ -105,8 +106,8 @@ def _file_text(file: str, outcome: Outcome) -> str:
     if "accelerators" in data.get("fitted_on", {}) or file in ENGINES:
         lines += ["  accelerators:", *_covered(file, outcome)]
     for block, quantities in (
-        ("fit", ("tpot_s", "output_tokens_per_s", "total_tokens_per_s")),
-        ("first_token_fit", ("ttft_s", "prefill_s")),
+        ("fit", DECODED),
+        ("first_token_fit", READ),
     ):
         lines += _fit_lines(block, outcome, mine, quantities)
     lines += ["source: fit", "figures:"]

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from planner.catalog.measurements import SPEED_FAMILIES, measurements
+from planner.catalog.measurements import RATES, SPEED_FAMILIES, measurements
 from planner.measure.comparison import compare_record
 from planner.measure.impossible import (
     NOTE,
-    RATES,
     is_impossible,
     most_tokens_per_s,
     without_the_impossible,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planner.catalog.calibration_constants import Constants, Shelf, weights_kind
+from planner.catalog.measurements import DECODED, READ
 from planner.deployment import calibration_key
 from planner.measure.fit.constants import (
     EFFICIENCY,
@@ -24,8 +25,6 @@ from planner.measure.fit.solve import Parameter
 from planner.quantity import Basis
 
 CLASSES = "accelerator-classes"
-DECODED = ("tpot_s", "output_tokens_per_s", "total_tokens_per_s")
-READ = ("ttft_s", "prefill_s")
 # What an assumed figure may be off by, against one that was fitted to other cards of the kind.
 WIDENED = {Basis.PHYSICS: 1.5, Basis.ASSUMED: 2.0}
 NOISE = 0.04  # of one machine's repeats and of the model's form over one or two shapes

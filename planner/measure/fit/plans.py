@@ -18,6 +18,7 @@ from planner.catalog.calibration_constants import (
     calibration_figures,
     weights_kind,
 )
+from planner.catalog.measurements import DECODED, RATES
 from planner.measure.fit.constants import (
     BY_GENERATION,
     EFFICIENCY,
@@ -318,12 +319,8 @@ PLANS = {
         "serving-throughput", ("output_tokens_per_s",), burst_plan, over="serving"
     ),
     "llama-cpp": Plan("llama-cpp", ("tpot_s", "prefill_s"), slots_plan),
-    "transformers": Plan(
-        "transformers", ("tpot_s", "output_tokens_per_s", "total_tokens_per_s"), eager_plan
-    ),
-    "batch": Plan(
-        "batch", ("output_tokens_per_s", "total_tokens_per_s"), batch_plan, over="serving"
-    ),
+    "transformers": Plan("transformers", DECODED, eager_plan),
+    "batch": Plan("batch", RATES, batch_plan, over="serving"),
     "mlperf": Plan("mlperf", ("output_tokens_per_s",), tuned_plan, over="serving"),
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.measure.accuracy import RATES
+from planner.catalog.measurements import RATES
 from planner.ui.accuracy_data import (
     FEW,
     Compared,
