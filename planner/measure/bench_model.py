@@ -8,7 +8,8 @@ is below a tenth of a millisecond a step. A step's time is what somebody who wai
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from planner.measure.peak import Peak
 from planner.measure.record import Spread
 
 WARM_UP = 3
-WARM_S = 0.1
+WARM_S = 0.1  # passes beforehand are no longer needed then (s)
 MOST_PASSES, LEAST_STEPS = 8, 3  # of one visit
 MOST_DEEP = 6  # levels of objects that are searched for a cache's tensors
 
@@ -65,17 +66,24 @@ def _give_back(timer: Timer) -> None:
         torch.cuda.empty_cache()
 
 
-def warm(built: Built) -> None:
-    """First passes, which pay for kernels to be loaded and chosen; raises as `prefill`."""
+@contextmanager
+def _passes() -> Iterator[None]:
+    """Around forward passes: no gradients, no warnings, and torch's failures as what they mean."""
     import torch
 
     try:
         with torch.inference_mode(), quietly():
-            chosen, cache = _forward(built, _tokens(built, 1, 16), None)
-            for _ in range(WARM_UP):
-                chosen, cache = _forward(built, chosen, cache)
+            yield
     except (RuntimeError, MemoryError) as error:
         raise understood(error) from error
+
+
+def warm(built: Built) -> None:
+    """First passes, which pay for kernels to be loaded and chosen; raises as `prefill`."""
+    with _passes():
+        chosen, cache = _forward(built, _tokens(built, 1, 16), None)
+        for _ in range(WARM_UP):
+            chosen, cache = _forward(built, chosen, cache)
 
 
 def prefill(
@@ -98,13 +106,11 @@ def prefill(
         OutOfMemory: where there is no room for it.
         PlannerError: `gpu_lost`.
     """
-    import torch
-
-    prompt = _tokens(built, batch, tokens)
     begin = time.perf_counter()
     found: list[float] = []
     try:
-        with torch.inference_mode(), quietly():
+        with _passes():
+            prompt = _tokens(built, batch, tokens)
             peak = Peak(built, records=memory)
             for _ in range(warm_up):
                 with peak.recording():
@@ -120,10 +126,7 @@ def prefill(
                 if now - begin + found[-1] > budget_s:
                     break
             return Timing(tuple(found), peak.bytes())
-    except (RuntimeError, MemoryError) as error:
-        raise understood(error) from error
     finally:
-        del prompt
         _give_back(built.timer)
 
 
@@ -148,12 +151,11 @@ def decode(
     Raises:
         OutOfMemory, PlannerError: as `prefill`.
     """
-    import torch
-
     found: list[float] = []
-    cache = None
+    chosen: Any = None
+    cache: Any = None
     try:
-        with torch.inference_mode(), quietly():
+        with _passes():
             peak = Peak(built, records=memory)
             begin = time.perf_counter()
             with peak.recording():  # of the prompt, which takes more than a step after it
@@ -167,10 +169,8 @@ def decode(
                 if len(found) >= LEAST_STEPS and now - begin > budget_s:
                     break
             return Timing(tuple(found), peak.bytes())
-    except (RuntimeError, MemoryError) as error:
-        raise understood(error) from error
     finally:
-        del cache
+        chosen = cache = None
         _give_back(built.timer)
 
 
@@ -197,15 +197,10 @@ def _tensors(thing: Any, seen: set[int], deep: int = 0) -> dict[int, Any]:
 
 def cache_size(built: Built, tokens: int) -> float:
     """Bytes that the cache of one sequence takes after a prompt of so many tokens; raises as `prefill`."""
-    import torch
-
-    try:
-        with torch.inference_mode(), quietly():
-            _, cache = _forward(built, _tokens(built, 1, tokens), None)
-            found = _tensors(cache, set())
-            return float(sum(one.numel() * one.element_size() for one in found.values()))
-    except (RuntimeError, MemoryError) as error:
-        raise understood(error) from error
+    with _passes():
+        _, cache = _forward(built, _tokens(built, 1, tokens), None)
+        found = _tensors(cache, set())
+        return float(sum(one.numel() * one.element_size() for one in found.values()))
 
 
 def cache_growth(built: Built, few: int = 16, many: int = 48) -> float:
