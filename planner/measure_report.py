@@ -201,6 +201,8 @@ def measured_text(record: Record, language: str) -> str:
     ]
     if "cpu" in record.notes:
         lines += [text("measure.cli.on_cpu", language), ""]
+    if "memory_kept" in record.notes:
+        lines += [text("measure.note.memory_kept", language), ""]
     lines += [text("measure.cli.rates", language), *_figures(record, language), ""]
     heads = [
         text(f"measure.cli.column.{x}", language)

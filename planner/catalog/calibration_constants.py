@@ -150,6 +150,12 @@ def weights_kind(weights_format: str) -> str:
     return str(kind)
 
 
+def kinds_of(kind: str) -> tuple[str, ...]:
+    """A kind of weights, and the one whose figures stand in where none are stated for it."""
+    stand_in = calibration_data("index")["stand_ins"].get(kind)
+    return (kind,) if stand_in is None else (kind, str(stand_in))
+
+
 @dataclass(frozen=True, slots=True)
 class Level:
     """One place where constants are looked up.
@@ -182,6 +188,7 @@ class Constants:
         self.shelf = shelf
         self.group = accelerator_class(accelerator)
         self.weights_kind = kind
+        self.kinds = kinds_of(kind)
         stated = {"engine": engine, "weights": kind, "version": version}
         rules = calibration_data("index")["rules"]
         rule = next(
@@ -238,10 +245,12 @@ class Constants:
 
     def by_kind(self, key: str) -> float:
         """A constant stated for the kind of weights, or else for all kinds; raises MissingFigure."""
-        found = self.find(f"{key}.{self.weights_kind}") or self.find(key)
-        if found is None:
-            raise MissingFigure(self.file, key)
-        return found[0].value
+        return self.value(self.key_by_kind(key))
+
+    def key_by_kind(self, key: str) -> str:
+        """The key that a constant is stated by: for the kind of weights, for its stand-in, or for all kinds."""
+        names = (f"{key}.{kind}" for kind in self.kinds)
+        return next((name for name in names if self.find(name) is not None), key)
 
     def optional(self, key: str, otherwise: float) -> float:
         found = self.find(key)
@@ -249,7 +258,7 @@ class Constants:
 
     def optional_by_kind(self, key: str, otherwise: float) -> float:
         """A constant stated for the kind of weights, else for all kinds, else `otherwise`."""
-        return self.optional(f"{key}.{self.weights_kind}", self.optional(key, otherwise))
+        return self.optional(self.key_by_kind(key), otherwise)
 
     def bandwidth_ratio(self, level: Level) -> float:
         if level.covered is None:
@@ -265,26 +274,35 @@ class Constants:
 
     def weights(self) -> Figure:
         """Part of the bandwidth for the kind of weights; a class's one figure in the base fit's proportions."""
-        key = f"weights.{self.weights_kind}"
-        base = self.shelf.figures(self.base)
         for level in self.levels:
+            key = self.weights_key(level)
             figure = level.figures.get(level.prefix + key)
-            if figure is None and level.prefix:
-                figure = level.figures.get(level.prefix + "weights")
             if figure is None:
                 continue
             ratio = self.bandwidth_ratio(level)
             if not level.per_kind:
-                ratio = base[key].value / base["weights.16bit"].value
+                base = self.shelf.figures(self.base)
+                plain = base["weights.16bit"]
+                stated = (base.get(f"weights.{kind}") for kind in self.kinds)
+                own = next((one for one in stated if one is not None), plain)
+                ratio = own.value / plain.value
             return replace(figure, value=min(1.0, figure.value * ratio))
-        raise MissingFigure(self.file, key)
+        raise MissingFigure(self.file, f"weights.{self.weights_kind}")
+
+    def weights_key(self, level: Level) -> str:
+        """The key of the efficiency of reading weights at a level: for their kind, or a class's one for all kinds."""
+        for kind in self.kinds:
+            if f"{level.prefix}weights.{kind}" in level.figures:
+                return f"weights.{kind}"
+        return "weights"
 
     def expert_weights(self) -> float:
         """Part of the bandwidth for routed experts: what a class reaches with plain weights, or the fit's own."""
         for level in self.levels:
             plain = "weights" if level.prefix else "expert_weights"
-            figure = level.figures.get(f"{level.prefix}expert_weights.{self.weights_kind}")
-            figure = figure or level.figures.get(level.prefix + plain)
+            names = (*(f"expert_weights.{kind}" for kind in self.kinds), plain)
+            stated = (level.figures.get(level.prefix + name) for name in names)
+            figure = next((one for one in stated if one is not None), None)
             if figure is not None:
                 return min(1.0, figure.value * self.bandwidth_ratio(level))
         raise MissingFigure(self.file, "expert_weights")
@@ -347,7 +365,7 @@ class Constants:
         if self.kind == "continuous":
             if not self.fitted:
                 return self.group.basis
-            entry = self.find(f"weights.{self.weights_kind}")
+            entry = self.find(self.key_by_kind("weights"))
             stated = entry[0].basis if entry else Basis.ASSUMED
             rows = (self._covered(self.file) or {}).get("rows", ENOUGH_ROWS)
             basis = Basis.CALIBRATED if rows >= ENOUGH_ROWS else Basis.TRANSFERRED
@@ -360,7 +378,7 @@ class Constants:
 
     @property
     def host_kind(self) -> str:
-        return "16bit" if self.weights_kind == "gguf" else self.weights_kind
+        return "16bit" if self.weights_kind == "gguf" else self.kinds[-1]
 
 
 def _link_family(accelerator: Accelerator) -> str:

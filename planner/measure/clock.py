@@ -41,6 +41,11 @@ def spread(*rounds: Sequence[float]) -> Spread:
     return Spread(median=middle, low=low, high=high, repeats=len(values))
 
 
+def widened(value: Spread, quick: float, slow: float) -> Spread:
+    """A range with moments in which work takes down to `quick` and up to `slow` times as long."""
+    return value.model_copy(update={"low": value.low * quick, "high": value.high * slow})
+
+
 def variation_fraction(values: Sequence[float]) -> float:
     """Coefficient of variation: standard deviation against the mean; 0 for a single value."""
     if len(values) < 2:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from planner.measure.clock import Timer, variation_fraction
 from planner.measure.nvml import GpuState, gpu_state
@@ -20,12 +22,17 @@ DRIFT_FRACTION = (
     0.15  # of the same small work, from which on the machine wasn't the same throughout
 )
 OTHERS_FRACTION = 0.10  # of all cores, taken by other programs
-CANARY_SIZE = {"cpu": 384, "gpu": 2048}
+# Rows and columns of the canary's product, and bytes of the matrix that it reads: more than any last-level cache has.
+PRODUCT_SIZE = {"cpu": 384, "gpu": 2048}
+READ_BYTES = {"cpu": 64 * 2**20, "gpu": 256 * 2**20}
+READ_COLUMNS = 4096
 MOST_DRIFTS = 20
 # A limit of power or clocks holds whenever the card works; heat and a failing supply come and go.
 PASSING = ("hardware_slowdown", "hardware_thermal", "software_thermal", "power_brake")
 
 Reason = dict[str, str | int | float]
+Song = tuple[float, ...]
+"""Times of the canary's works at one moment (s): arithmetic, and a matrix read from memory, as decoding does."""
 
 
 def others_fraction(before: Ticks | None, after: Ticks | None, threads: int) -> float | None:
@@ -47,6 +54,19 @@ def drift_factor(fraction: float) -> float:
     return max(factor, 1.0 / factor)
 
 
+def slower(one: Song, other: Song) -> Song:
+    """The longer time of each work."""
+    return tuple(map(max, one, other))
+
+
+def usual_range(times: Sequence[float]) -> tuple[float, float]:
+    """The range of `DRIFT_FRACTION` that most of the times lie in, of several the quickest one (s)."""
+    found = np.sort(np.asarray(times, dtype=float))
+    beyond = np.searchsorted(found, found * (1.0 + DRIFT_FRACTION), side="right")
+    start = int(np.argmax(beyond - np.arange(len(found))))
+    return float(found[start]), float(found[start] * (1.0 + DRIFT_FRACTION))
+
+
 class Watch:
     """Looks at the machine before, between and after the rows."""
 
@@ -57,9 +77,9 @@ class Watch:
         self._start = self._last = ticks(time.monotonic())
         self._before: float | None = None
         self._load_at_start = load_average()
-        self._canary: Callable[[], Any] | None = None
+        self._works: tuple[Callable[[], Any], ...] = ()
         self._timer: Timer | None = None
-        self._canaries: list[float] = []
+        self._songs: list[Song] = []
         self._states: list[GpuState] = []
 
     def ready(self, timer: Timer, uuid: str | None) -> None:
@@ -72,40 +92,51 @@ class Watch:
         now = ticks(time.monotonic())
         self._before = others_fraction(self._start, now, self._threads)
         self._last = now
-        self._begin_canary(timer)
+        self._timer, self._works = timer, canary(timer)
         self._sing()  # the first pays for what is loaded
-        self._canaries = [self._sing()]
+        self._songs = [self._sing()]
         self._look()
 
-    def _begin_canary(self, timer: Timer) -> None:
-        import torch
-
-        size = CANARY_SIZE["cpu" if timer.kind == "cpu" else "gpu"]
-        one = torch.ones((size, size), device=timer.device)
-        self._timer, self._canary = timer, lambda: torch.mm(one, one)
-
-    def _sing(self) -> float:
+    def _sing(self) -> Song:
         assert self._timer is not None
-        assert self._canary is not None
-        return statistics.median(self._timer.repeats(self._canary, budget_s=0.1, least=5, most=9))
+        return tuple(
+            statistics.median(self._timer.repeats(work, budget_s=0.05, least=3, most=9))
+            for work in self._works
+        )
 
     def _look(self) -> None:
         state = gpu_state(self._uuid) if self._uuid else None
         if state is not None:
             self._states.append(state)
 
-    def sing(self) -> float:
-        """Times the canary again (s); raises PlannerError where the GPU is lost."""
+    def sing(self) -> Song:
+        """Times the canary again; raises PlannerError where the GPU is lost."""
         self._look()
-        self._canaries.append(self._sing())
-        return self._canaries[-1]
+        self._songs.append(self._sing())
+        return self._songs[-1]
 
-    def is_steady(self, canary_s: float) -> bool:
-        """Whether the canary, at that moment, took no longer than at its quickest.
+    def is_steady(self, song: Song) -> bool:
+        """Whether the machine was, at that moment, as it was at most others.
 
-        That is known better the longer the run: a machine that was disturbed when it began is quieter later.
+        That is known better the longer the run. A machine that others use too may be slower throughout, or for as long
+        as a neighbour is at work: what was measured in either state tells nothing of the other.
         """
-        return canary_s / min(self._canaries) - 1.0 <= DRIFT_FRACTION
+        usual = (usual_range(times) for times in zip(*self._songs, strict=True))
+        return all(low <= took <= high for took, (low, high) in zip(song, usual, strict=True))
+
+    def beyond(self, song: Song) -> tuple[float, float]:
+        """Factors by which work is quicker and slower, in 80 % of moments, than at one that sounded so.
+
+        1 where the machine was the same throughout; else the canary's work that was changed most says by how much.
+        """
+        ends = [np.quantile(times, (0.1, 0.9)) for times in zip(*self._songs, strict=True)]
+        quick = [
+            low * (1.0 + DRIFT_FRACTION) / took for took, (low, _) in zip(song, ends, strict=True)
+        ]
+        slow = [
+            high / (1.0 + DRIFT_FRACTION) / took for took, (_, high) in zip(song, ends, strict=True)
+        ]
+        return float(min(1.0, *quick)), float(max(1.0, *slow))
 
     def conditions(self) -> Conditions:
         """What was seen until now."""
@@ -120,13 +151,14 @@ class Watch:
             reasons.append(
                 {"code": "load_average", "load_fraction": round(load / self._threads, 3)}
             )
-        disturbed = [one for one in self._canaries if not self.is_steady(one)]
-        if disturbed:
+        unsteady = sum(not self.is_steady(one) for one in self._songs)
+        if unsteady:
+            factors = [max(times) / min(times) for times in zip(*self._songs, strict=True)]
             reasons.append(
                 {
                     "code": "drift",
-                    "drift_fraction": round(max(disturbed) / min(self._canaries) - 1.0, 3),
-                    "times": min(len(disturbed), MOST_DRIFTS),
+                    "drift_fraction": round(max(factors) - 1.0, 3),
+                    "times": min(unsteady, MOST_DRIFTS),
                 }
             )
         slowed = sorted({one for state in self._states for one in state.throttle_reasons})
@@ -151,3 +183,15 @@ class Watch:
 def _strangers(states: list[GpuState]) -> int:
     """Most programs beside one, the measurement's own, that were on the GPU; in a container none may be listed."""
     return max(max(len(state.processes) - 1, 0) for state in states)
+
+
+def canary(timer: Timer) -> tuple[Callable[[], Any], ...]:
+    """Works that take as long at one moment as at another on a machine that nobody else uses."""
+    import torch
+
+    kind = "cpu" if timer.kind == "cpu" else "gpu"
+    square = torch.ones((PRODUCT_SIZE[kind],) * 2, device=timer.device)
+    rows = READ_BYTES[kind] // (2 * READ_COLUMNS)
+    matrix = torch.ones((rows, READ_COLUMNS), dtype=torch.bfloat16, device=timer.device)
+    vector = torch.ones((1, READ_COLUMNS), dtype=torch.bfloat16, device=timer.device)
+    return lambda: torch.mm(square, square), lambda: torch.nn.functional.linear(vector, matrix)

@@ -199,10 +199,8 @@ class Run:
         target = as_torch_has_it(found, chosen_target(found, self.options.device))
         self.target = target
         self.item = accelerator(target.accelerator) if target.accelerator else None
-        if target.is_cpu:
-            self.notes.append("cpu")
         timer = Timer(target.device, target.kind)
-        prepare(found, target)
+        self.notes += prepare(found, target)
         self.software = software(found)
         self.watch.ready(timer, target.uuid)
         self.teller.say("probe", 1, 1, values={"device": target.name})
@@ -260,6 +258,7 @@ class Run:
             mode=self.options.mode,
         )
         shapes = self._shapes(target, setting.free_bytes)
+        done: list[ShapeRun] = []
         for number, shape in enumerate(shapes):
             rest = len(shapes) - number
             later = rest * round_s + RESERVE * setting.limit_s * (rest > 1)
@@ -268,6 +267,7 @@ class Run:
                 self.configs[shape.model] = dict(shape.config)
             try:
                 one.run()
+                done.append(one)
             except PlannerError as error:
                 if error.code == "gpu_lost" or shape.role == "fit":
                     raise
@@ -275,6 +275,8 @@ class Run:
             if self.teller.elapsed_s + round_s < setting.limit_s:
                 with suppress(OutOfMemory):
                     self._rates(bench, target, found)
+        for one in done:
+            one.judge()
 
     def _take(self, row: Row) -> None:
         """Keeps a row in place of what was known of the same run before."""

@@ -19,8 +19,8 @@ from planner.measure.bench_model import (
     whole,
 )
 from planner.measure.build import ROOM_FRACTION, Built, Depths, build, depths, load, loaded_bytes
-from planner.measure.clock import OutOfMemory, Timer, spread
-from planner.measure.noise import Watch
+from planner.measure.clock import OutOfMemory, Timer, spread, widened
+from planner.measure.noise import Watch, slower
 from planner.measure.plan import PATIENCE, ROUNDS, STEPS, Guess, Point, Rates, Shape
 from planner.measure.progress import Teller
 from planner.measure.quantise import BYTES_PER_WEIGHT
@@ -84,6 +84,8 @@ class ShapeRun:
         self.common: Measured = {}  # figures of the model, which the first row that is measured carries
         self.carrier: Point | None = None
         self.full: list[Point] = []  # that had no room
+        self.sizes: Depths | None = None  # once it is known which slices are run
+        self.visits: Visits = {}
 
     # --- Rows --------------------------------------------------------------------------------------------------------
 
@@ -168,8 +170,7 @@ class ShapeRun:
                 self.take(self.row(point, {}, "not_run", notes=["out_of_time"]))
             return
         try:
-            sizes = self._depths()
-            visits: Visits = {}
+            sizes = self.sizes = self._depths()
             weights, growths = list[float](), list[float]()
             for number, layers in enumerate(sizes.slices):
                 self.teller.say(
@@ -185,7 +186,7 @@ class ShapeRun:
                 growths.append(cache_growth(built))
                 if number + 1 == len(sizes.slices):
                     self.common = self._memory(weights, growths, sizes)
-                self._rounds(built, sizes, number, visits)
+                self._rounds(built, sizes, number)
                 del built
         except OutOfMemory:
             for point in self.shape.points:
@@ -240,14 +241,20 @@ class ShapeRun:
             return []
         return ["extrapolated", f"layers:{sizes.slices[0]},{sizes.slices[1]},{sizes.whole}"]
 
-    def _rounds(self, built: Built, sizes: Depths, number: int, visits: Visits) -> None:
+    def judge(self) -> None:
+        """Takes the rows once more: which visits count is known better when all of the run has been seen."""
+        if self.sizes is not None and self.visits:
+            for point in self.shape.points:
+                self.take(self._result(point, self.sizes))
+
+    def _rounds(self, built: Built, sizes: Depths, number: int) -> None:
         """Visits every point of a slice once a round, as often as there is time."""
         guess, points = self._guess(built.layers), self.shape.points
         last = number + 1 == len(sizes.slices)
         share = built.layers / sum(sizes.slices[number:])
         end_s = self.teller.elapsed_s + share * max(self.left_s() - KEEP_S, 0.0)
         least = [guess.least_s(point, self.steps) for point in points]
-        canary_s = self.watch.sing()
+        song = self.watch.sing()
         for turn in range(ROUNDS):
             begin_s = self.teller.elapsed_s
             budget_s = max(end_s - begin_s, 0.0) / (ROUNDS - turn)
@@ -266,19 +273,18 @@ class ShapeRun:
                         "turns": ROUNDS,
                     },
                 )
-                mine = visits.setdefault((built.layers, point), [])
+                mine = self.visits.setdefault((built.layers, point), [])
                 found = self._visit(built, point, budget_s * least[at] / sum(least), guess, mine)
-                before_s, canary_s = canary_s, self.watch.sing()
+                before, song = song, self.watch.sing()
                 if found is not None:
-                    mine.append(Visit(found, max(before_s, canary_s)))
+                    mine.append(Visit(found, slower(before, song)))
                 if last:
-                    self.take(self._result(point, sizes, visits))
+                    self.take(self._result(point, sizes))
             took_s = self.teller.elapsed_s - begin_s
             if self.teller.elapsed_s + min(took_s, max(budget_s, self.slow * sum(least))) > end_s:
                 break
         if last:
-            for point in points:
-                self.take(self._result(point, sizes, visits))
+            self.judge()
 
     def _visit(
         self, built: Built, point: Point, budget_s: float, guess: Guess, before: list[Visit]
@@ -329,19 +335,19 @@ class ShapeRun:
             for one in self.full
         )
 
-    def _result(self, point: Point, sizes: Depths, visits: Visits) -> Row:
+    def _result(self, point: Point, sizes: Depths) -> Row:
         """The point's row, from what was seen of it until now."""
         notes = self._notes(sizes)
         parts: list[Counted] = []
         for layers in sizes.slices:
-            mine = visits.get((layers, point))
+            mine = self.visits.get((layers, point))
             if not mine:
                 if self._has_no_room(point):
                     return self.row(point, {}, "out_of_memory", notes=notes)
                 return self.row(point, {}, "not_run", notes=[*notes, "out_of_time"])
             parts.append(counted(mine, self.watch.is_steady))
         quantity: RecordQuantity = "prefill_s" if point.kind == "prefill" else "tpot_s"
-        times = [spread(*one.repeats) for one in parts]
+        times = [widened(spread(*one.repeats), *self.watch.beyond(one.song)) for one in parts]
         measured = {quantity: whole(times, sizes.slices, sizes.whole)}
         peaks = [one.peak_bytes for one in parts if one.peak_bytes is not None]
         if len(peaks) == len(parts):

@@ -5,6 +5,7 @@ Linux says all of it, in /proc and /sys, and limits of a container count; elsewh
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import re
@@ -14,6 +15,9 @@ from pathlib import Path
 PROC = Path("/proc")
 SYS = Path("/sys")
 MOST_BYTES = 4_000_000  # of a file of the system's
+# Options of glibc's mallopt, and what they are set to: blocks that a process keeps when they are freed, together too.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+KEPT_BYTES, KEPT_TOP_BYTES = 2**29, 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +216,16 @@ def load_average() -> float | None:
 def process_name(pid: int) -> str | None:
     """Name of a running program, or None where it isn't ours to see."""
     return (_text(PROC / str(pid) / "comm") or "").strip() or None
+
+
+def keep_freed_memory() -> bool:
+    """Has this process keep blocks of up to `KEPT_BYTES` that are freed, for the next that are asked for.
+
+    Returns:
+        Whether the C library can be told so: glibc can.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(mallopt(M_MMAP_THRESHOLD, KEPT_BYTES) and mallopt(M_TRIM_THRESHOLD, KEPT_TOP_BYTES))

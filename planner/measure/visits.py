@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.measure.bench_model import Timing
-from planner.measure.noise import is_noisy
+from planner.measure.noise import Song, is_noisy
 
 LEAST_STEADY = 2  # visits at a quiet moment, for the others to be left aside
 
@@ -21,11 +21,11 @@ class Visit:
     """One look at a point.
 
     Attributes:
-        timing: its repeats; canary_s: the slower of the canaries before and after it (s).
+        timing: its repeats; song: the canary's, the slower of those before and after it.
     """
 
     timing: Timing
-    canary_s: float
+    song: Song
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,23 @@ class Counted:
 
     Attributes:
         repeats: times of each (s); peak_bytes: most memory of any visit that knows, None where none does.
+        song: the canary's meanwhile, the median of each work.
         steady: they were made at quiet moments; varies: they differ among each other by too much.
     """
 
     repeats: tuple[tuple[float, ...], ...]
     peak_bytes: float | None
+    song: Song
     steady: bool
     varies: bool
 
 
-def counted(visits: Sequence[Visit], is_steady: Callable[[float], bool]) -> Counted:
+def counted(visits: Sequence[Visit], is_steady: Callable[[Song], bool]) -> Counted:
     """The visits at quiet moments where there are enough of them, else all; `visits` has at least one.
 
     What is chosen by is the canary, never the times themselves.
     """
-    quiet = [one for one in visits if is_steady(one.canary_s)]
+    quiet = [one for one in visits if is_steady(one.song)]
     steady = len(quiet) >= min(LEAST_STEADY, len(visits))
     chosen = quiet if steady else visits
     repeats = tuple(one.timing.seconds for one in chosen)
@@ -57,6 +59,7 @@ def counted(visits: Sequence[Visit], is_steady: Callable[[float], bool]) -> Coun
     return Counted(
         repeats=repeats,
         peak_bytes=max(peaks, default=None),
+        song=tuple(map(statistics.median, zip(*(one.song for one in chosen), strict=True))),
         steady=steady,
         varies=is_noisy(compared),
     )

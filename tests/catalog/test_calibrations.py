@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -17,12 +18,21 @@ from planner.catalog.calibration_constants import (
     weights_kind,
 )
 from planner.catalog.calibrations import calibration_for, stack_calibrations
+from planner.catalog.devices import device_from
 from planner.catalog.formats import weight_format_ids
 from planner.catalog.loader import profiles_folder
 from planner.errors import BadProfile, MissingFigure
 from planner.quantity import Basis
 
 FILES = sorted(path.stem for path in (profiles_folder() / "calibrations").glob("*.yaml"))
+PROCESSOR = {
+    "name": "A processor",
+    "kind": "cpu",
+    "memory_usable_bytes": 16e9,
+    "bandwidth_bytes_per_s": 40e9,
+    "peaks": {"fp32": 2e11, "bf16": 1e12},
+    "measured_on": "2026-12-01",
+}
 ENGINES = ("vllm", "sglang", "tensorrt-llm", "transformers", "llama.cpp")
 
 
@@ -273,6 +283,24 @@ def test_hosts_differ_for_eager_execution():
     assert host("t4", "llm-int8") == figures["host_layer_s.cloud.int8-decomposed"].value
     # Engines with CUDA graphs don't wait for it.
     assert calibration_for("vllm", accelerator("t4"), "fp16").host_layer_s == 0.0
+
+
+def test_wide_weights_take_the_figures_of_16_bits_where_they_have_none_of_their_own():
+    for engine, card in (("transformers", "a10"), ("vllm", "h100-sxm-80gb"), ("llama.cpp", "l4")):
+        wide, plain = (calibration_for(engine, accelerator(card), of) for of in ("fp32", "bf16"))
+        assert asdict(wide) == asdict(plain)
+
+
+def test_a_processor_attends_in_16_bits_at_a_ninth_of_its_rate_in_32():
+    device = device_from(json.dumps(PROCESSOR))
+    wide, narrow = (calibration_for("transformers", device, of) for of in ("fp32", "bf16"))
+    assert narrow.cache_repeats > 4 * wide.cache_repeats
+    assert asdict(wide) | {"cache_repeats": 0.0} == asdict(narrow) | {"cache_repeats": 0.0}
+    # Reading weights and multiplying by them add up there.
+    assert (narrow.order, calibration_for("transformers", accelerator("a10"), "bf16").order) == (
+        1.0,
+        2.0,
+    )
 
 
 def test_links():

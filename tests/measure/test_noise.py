@@ -8,7 +8,7 @@ import pytest
 
 from planner.errors import PlannerError
 from planner.measure import noise
-from planner.measure.noise import Watch, is_noisy, others_fraction
+from planner.measure.noise import Watch, is_noisy, others_fraction, slower, usual_range
 from planner.measure.nvml import GpuProcess, GpuState
 from planner.measure.system import Ticks
 from planner.measure_report import reason_text
@@ -46,6 +46,7 @@ def watched(
     *,
     busy: list[float],
     canary: list[float],
+    reading: list[float] | None = None,
     states: list[GpuState] | None = None,
 ) -> Watch:
     """A watch on a machine of two threads: processor time of others each time it looks, in tenths of a second."""
@@ -57,9 +58,10 @@ def watched(
     left = list(states or [])
     monkeypatch.setattr(noise, "gpu_state", lambda _: left.pop(0) if left else None)
     watch = Watch()
-    timer: Any = Clock([0.0, *canary])
-    watch._timer, watch._canary = timer, lambda: None
-    monkeypatch.setattr(watch, "_begin_canary", lambda *_: None)
+    works = [canary] if reading is None else [canary, reading]
+    timer: Any = Clock([took for moment in zip(*works, strict=True) for took in moment])
+    timer.times[:0] = [0.0] * len(works)  # what pays for loading
+    monkeypatch.setattr(noise, "canary", lambda _: (lambda: None,) * len(works))
     watch.ready(timer, "GPU-1" if states else None)
     return watch
 
@@ -86,11 +88,53 @@ def test_a_loaded_and_drifting_machine_is_noisy_and_says_why(
         assert all(reason_text(one, language) for one in found.reasons)
 
 
-def test_a_machine_that_becomes_quiet_is_noisy_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 0.9, 0.5, 0.52, 0.7])
-    sung = [watch.sing() for _ in range(4)]
-    assert [watch.is_steady(one) for one in sung] == [False, True, True, False]
-    assert watch.conditions().reasons == [{"code": "drift", "drift_fraction": 1.0, "times": 3}]
+def test_moments_unlike_most_are_noisy_quicker_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 0.5, 0.52, 0.7, 0.55, 0.3])
+    sung = [watch.sing() for _ in range(5)]
+    assert [watch.is_steady(one) for one in sung] == [True, True, False, True, False]
+    assert watch.conditions().reasons == [{"code": "drift", "drift_fraction": 2.333, "times": 3}]
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([1.0], 1.0),
+        ([1.5, 1.0], 1.0),  # of two states seen as often the quicker one
+        ([1.0, 1.5, 1.52, 1.6, 1.1], 1.5),
+        ([3.0, 1.0, 1.1, 1.14, 1.25], 1.0),
+    ],
+)
+def test_the_usual_range_is_where_most_moments_are(times: list[float], expected: float) -> None:
+    low, high = usual_range(times)
+    assert low == expected
+    assert high == pytest.approx(1.15 * expected)
+
+
+def test_memory_that_is_slow_is_seen_where_arithmetic_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = watched(
+        monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 1.0, 1.02], reading=[4.0, 6.0, 4.1]
+    )
+    sung = [watch.sing() for _ in range(2)]
+    assert [watch.is_steady(one) for one in sung] == [False, True]
+    assert watch.is_steady(slower(*sung)) is False
+    assert watch.conditions().reasons == [{"code": "drift", "drift_fraction": 0.5, "times": 1}]
+
+
+def test_how_far_other_moments_were_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    alike = [1.0 + 0.01 * i for i in range(10)]
+    watch = watched(monkeypatch, busy=[0.0] * 3, canary=alike, reading=alike)
+    for _ in alike[1:]:
+        watch.sing()
+    assert watch.beyond((1.02, 1.03)) == (1.0, 1.0)
+    # Memory at two thirds of its speed in three moments of ten, arithmetic never.
+    reading = [4.0, 4.1, 4.2, 4.0, 6.9, 6.9, 6.9, 4.0, 4.0, 4.0]
+    watch = watched(monkeypatch, busy=[0.0] * 3, canary=alike, reading=reading)
+    for _ in reading[1:]:
+        watch.sing()
+    assert watch.beyond((1.0, 4.0)) == (1.0, pytest.approx(6.9 / (4.0 * 1.15)))
+    assert watch.beyond((1.0, 6.9)) == (pytest.approx(4.0 * 1.15 / 6.9), 1.0)
 
 
 def test_a_gpu_held_down_or_shared_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:

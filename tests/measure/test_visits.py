@@ -10,15 +10,16 @@ import pytest
 from planner.measure.bench_model import Timing
 from planner.measure.clock import spread
 from planner.measure.micro import Sample, gathered
+from planner.measure.noise import Song
 from planner.measure.visits import Visit, counted
 
 
-def quiet(canary_s: float) -> bool:
-    return canary_s <= 1.15
+def quiet(song: Song) -> bool:
+    return max(song) <= 1.15
 
 
 def visit(*seconds: float, canary_s: float = 1.0, peak_bytes: float | None = 5.0) -> Visit:
-    return Visit(Timing(seconds, peak_bytes), canary_s)
+    return Visit(Timing(seconds, peak_bytes), (1.0, canary_s))
 
 
 def test_visits_at_disturbed_moments_are_left_aside_where_others_are_left() -> None:
@@ -27,6 +28,7 @@ def test_visits_at_disturbed_moments_are_left_aside_where_others_are_left() -> N
     )
     assert found.repeats == ((1.0, 1.1), (1.05,))
     assert (found.steady, found.varies, found.peak_bytes) == (True, False, 9.0)
+    assert found.song == (1.0, 1.0)
 
 
 def test_without_enough_quiet_ones_all_count_and_it_is_said() -> None:

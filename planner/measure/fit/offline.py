@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from planner.catalog.calibration_constants import Shelf, accelerator_class, weights_kind
+from planner.catalog.calibration_constants import (
+    Shelf,
+    accelerator_class,
+    kinds_of,
+    weights_kind,
+)
 from planner.catalog.calibrations import Calibration
 from planner.measure.fit.constants import FEWEST, OVERHEAD
 from planner.measure.fit.problem import Observation, calibration_on
@@ -160,7 +165,8 @@ def _by_class(
 ) -> list[Parameter]:
     made = {}
     for one in mine:
-        if constant.kinds and weights_kind(one.run.calibration_key[2]) not in constant.kinds:
+        kind = kinds_of(weights_kind(one.run.calibration_key[2]))[-1]
+        if constant.kinds and kind not in constant.kinds:
             continue
         name = accelerator_class(one.run.deployment.accelerator).name
         key = constant.key if constant in TUNED_BY_KIND else f"{name}.{constant.key}"

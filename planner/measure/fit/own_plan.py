@@ -113,30 +113,27 @@ def _named(
     constants: Sequence[Constant], place: Constants, *, experts: bool
 ) -> Iterator[tuple[Constant, str]]:
     """The constants that can reach runs of this kind of weights, under the keys they are stated by."""
-    kind = place.weights_kind
     for constant in constants:
         name, _, of = constant.key.partition(".")
         if constant.key == HOST:
             yield constant, f"{HOST}.{place.group.host}.{place.host_kind}"
         elif name == "weights":
-            if not of or of == kind:
+            if not of or of in place.kinds:
                 yield constant, _weights_name(place)
         elif name in ("experts", "expert_weights", "expert_layer_s"):
-            if experts and of in ("", kind):
+            if experts and (not of or of in place.kinds):
                 yield constant, constant.key
-        else:
+        elif of:
             yield constant, constant.key
+        else:
+            yield constant, place.key_by_kind(name)
 
 
 def _weights_name(place: Constants) -> str:
-    """The key that the efficiency of reading weights is stated by: for their kind, or a class's one for all kinds."""
-    own = f"weights.{place.weights_kind}"
-    for level in place.levels:
-        if level.prefix + own in level.figures:
-            return own
-        if level.prefix and f"{level.prefix}weights" in level.figures:
-            return "weights"
-    return own
+    """The key that the efficiency of reading weights is stated by, where the planner looks first."""
+    stated = ((level, place.weights_key(level)) for level in place.levels)
+    names = (key for level, key in stated if level.prefix + key in level.figures)
+    return next(names, f"weights.{place.weights_kind}")
 
 
 def _first_place(place: Constants) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from planner.catalog.calibration_constants import (
     Shelf,
     accelerator_class,
     calibration_figures,
+    kinds_of,
     weights_kind,
 )
 from planner.catalog.measurements import DECODED, RATES
@@ -310,7 +311,8 @@ def _offline(
 
 
 def _kind(one: Observation) -> str:
-    return weights_kind(one.run.calibration_key[2])
+    """The kind of weights whose figures a run is predicted with."""
+    return kinds_of(weights_kind(one.run.calibration_key[2]))[-1]
 
 
 PLANS = {
