@@ -24,10 +24,12 @@ from planner.errors import PlannerError, Unsupported
 from planner.measure import bench_model, plan, run, shape_run
 from planner.measure.comparison import compare_record
 from planner.measure.micro import Bench
+from planner.measure.noise import Watch
 from planner.measure.plan import ROUNDS, Point
 from planner.measure.probe import as_torch_has_it, probe
 from planner.measure.record import Record, parse_record
 from planner.measure.run import Options, Run
+from planner.measure.shape_run import ShapeRun
 from tests.measure.fake_nvml import gpu, h200, library
 from tests.measure.tiny import EXPERTS, GEMMA, LLAMA, STATE
 
@@ -236,9 +238,8 @@ def test_time_that_is_up_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert record.calibration is None
 
 
-def test_a_second_model_checks_and_its_failure_does_not_end_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def a_check_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "CHECK_SHAPE", "EleutherAI/pythia-160m")
     built = shape_run.build
 
@@ -248,11 +249,36 @@ def test_a_second_model_checks_and_its_failure_does_not_end_it(
         return built(config, *arguments)
 
     monkeypatch.setattr(shape_run, "build", only_the_first)
+
+
+@pytest.mark.usefixtures("a_check_that_fails")
+def test_a_second_model_checks_and_its_failure_does_not_end_it() -> None:
     record, _, _ = measured(check=True, limit_s=600.0)
     assert [(row.role, row.outcome) for row in record.rows] == [
         *[("fit", "measured")] * 3,
         *[("check", "failed")] * 3,
     ]
+
+
+@pytest.mark.usefixtures("a_check_that_fails")
+@pytest.mark.parametrize("steady", [True, False])
+def test_which_visits_count_is_judged_when_all_has_been_seen(
+    monkeypatch: pytest.MonkeyPatch, steady: bool
+) -> None:
+    """A model that was measured while the machine was slow, as the next one shows, is noisy after all."""
+    begun: list[str] = []
+    whole_run = ShapeRun.run
+
+    def noted(self: ShapeRun) -> None:
+        begun.append(self.shape.role)
+        whole_run(self)
+
+    monkeypatch.setattr(ShapeRun, "run", noted)
+    monkeypatch.setattr(Watch, "is_steady", lambda *_: steady or "check" not in begun)
+    record, _, kept = measured(check=True, limit_s=600.0)
+    assert all(("drift" in row.notes) is not steady for row in record.rows if row.role == "fit")
+    before = next(one for one in reversed(kept) if len(one.rows) == len(POINTS))
+    assert not any("drift" in row.notes for row in before.rows)
 
 
 def test_real_weights_come_from_a_folder(tmp_path: Path) -> None:
@@ -420,6 +446,7 @@ from contextlib import nullcontext
 from itertools import pairwise
 from planner.measure import plan, run
 from planner.measure.run import Options, Run
+from planner.measure.shape_run import ShapeRun
 from tests.measure.fake_nvml import gpu, h200, library
 from tests.measure.tiny import LLAMA
 
