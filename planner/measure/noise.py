@@ -26,7 +26,6 @@ OTHERS_FRACTION = 0.10  # of all cores, taken by other programs
 PRODUCT_SIZE = {"cpu": 384, "gpu": 2048}
 READ_BYTES = {"cpu": 64 * 2**20, "gpu": 256 * 2**20}
 READ_COLUMNS = 4096
-MOST_DRIFTS = 20
 # A limit of power or clocks holds whenever the card works; heat and a failing supply come and go.
 PASSING = ("hardware_slowdown", "hardware_thermal", "software_thermal", "power_brake")
 
@@ -158,7 +157,7 @@ class Watch:
                 {
                     "code": "drift",
                     "drift_fraction": round(max(factors) - 1.0, 3),
-                    "times": min(unsteady, MOST_DRIFTS),
+                    "times": unsteady,
                 }
             )
         slowed = sorted({one for state in self._states for one in state.throttle_reasons})
