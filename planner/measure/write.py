@@ -260,6 +260,11 @@ def _index_text(refit: Refit) -> str:
         "formats:",
     ]
     lines += [f"  {key}: {value}" for key, value in data["formats"].items()]
+    lines += [
+        "# Kinds that take the figures of another where none of their own are stated.",
+        "stand_ins:",
+    ]
+    lines += [f"  {key}: {value}" for key, value in data["stand_ins"].items()]
     lines += [f"source: {data['source']}", "figures:"]
     lines.append(
         "  # Range of measured against predicted, p10 to p90, by kind of engine, basis, kind of model and figure."

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planner.catalog import calibration_constants
-from planner.catalog.calibration_constants import Shelf, calibration_figures
+from planner.catalog.calibration_constants import Shelf, calibration_data, calibration_figures
 from planner.catalog.calibrations import calibration_for
 from planner.catalog.loader import profiles_folder
 from planner.catalog.measurements import measurements
@@ -65,6 +65,7 @@ def eager():
 
 
 def test_written_files_load_and_hold_the_fitted_values(eager, own_profiles):
+    before = calibration_data("index")
     paths = write(eager)
     assert set(paths) == {
         "calibrations/transformers.yaml",
@@ -84,7 +85,10 @@ def test_written_files_load_and_hold_the_fitted_values(eager, own_profiles):
     assert low == pytest.approx(
         bands(eager.outcomes[0])["static.transferred.dense.tpot"][0], abs=1e-3
     )
-    # Ranges of other kinds of engines stay.
+    # Ranges of other kinds of engines stay, and what no fit changes.
+    kept = before.keys() - {"figures", "sources"}
+    assert {"rules", "formats", "stand_ins"} <= kept
+    assert {key: calibration_data("index")[key] for key in kept} == {k: before[k] for k in kept}
     assert "continuous.calibrated.dense.tpot.low" in calibration_figures("index")
 
 
