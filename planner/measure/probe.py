@@ -8,7 +8,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +26,11 @@ SAME_MEMORY_FRACTION = (
 )
 GIB = 2.0**30
 SETUP = "make measure-setup"
+REPAIR = "make clean measure-setup"  # pip takes what is there for whole, and leaves it
+# What a package of which parts are missing, or of another version, fails with.
+DAMAGE = (
+    ImportError, OSError, RuntimeError, SyntaxError, AttributeError, NameError, TypeError, ValueError, KeyError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +89,23 @@ def require_torch() -> None:
         _load(name)
 
 
-def _load(name: str) -> ModuleType:
-    """A package, imported; raises PlannerError `torch_damaged` where that fails, as with a library that is missing."""
+@contextmanager
+def _damage_of(name: str) -> Iterator[None]:
+    """Raises PlannerError `torch_damaged` where what is done with a package fails, as where a library is missing."""
     try:
-        return importlib.import_module(name)
-    except (ImportError, OSError, RuntimeError, SyntaxError, AttributeError, NameError) as error:
+        yield
+    except DAMAGE as error:
         lines = str(error).strip().splitlines()
         reason = f"{type(error).__name__}: {lines[0][:200] if lines else '-'}"
-        raise PlannerError("torch_damaged", package=name, reason=reason, command=SETUP) from error
+        raise PlannerError("torch_damaged", package=name, reason=reason, command=REPAIR) from error
+
+
+def _load(name: str) -> ModuleType:
+    """A package, imported; raises PlannerError `torch_damaged`, also for a folder of its name that holds nothing."""
+    with _damage_of(name):
+        found = importlib.import_module(name)
+        str(found.__version__)  # which a folder lacks
+    return found
 
 
 def _installed(name: str) -> bool:
@@ -99,14 +116,17 @@ def _installed(name: str) -> bool:
 
 
 def _version(name: str) -> str | None:
+    """A package's version as its installer noted it, else as it says itself; None where it isn't installed.
+
+    Raises:
+        PlannerError: `torch_damaged`, where neither is there.
+    """
     if not _installed(name):
         return None
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+    noted: str | None = None
+    with suppress(PackageNotFoundError, KeyError):
+        noted = version(name)
+    return noted or str(_load(name).__version__)
 
 
 def catalogue_item(name: str, memory_total_bytes: float | None) -> Accelerator | None:
@@ -159,40 +179,32 @@ def _nvidia_targets(gpu: Gpu, first: int) -> list[Target]:
 def _torch_targets() -> list[Target]:
     """GPUs of other makers, as torch finds them."""
     torch = _load("torch")
-    found: list[Target] = []
+    with _damage_of("torch"):
+        return list(_found_by(torch))
+
+
+def _found_by(torch: Any) -> Iterator[Target]:
     if getattr(torch.version, "hip", None) and torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
             about = torch.cuda.get_device_properties(index)
-            item = catalogue_item(about.name, float(about.total_memory))
-            found.append(
-                Target(
-                    f"cuda:{index}",
-                    "rocm",
-                    about.name,
-                    float(about.total_memory),
-                    float(torch.cuda.mem_get_info(index)[0]),
-                    item.id if item else None,
-                )
-            )
+            free = float(torch.cuda.mem_get_info(index)[0])
+            yield _of_another_maker(f"cuda:{index}", "rocm", about, free)
     xpu = getattr(torch, "xpu", None)
     if xpu is not None and xpu.is_available():
         for index in range(xpu.device_count()):
             about = xpu.get_device_properties(index)
-            item = catalogue_item(about.name, float(about.total_memory))
-            found.append(
-                Target(
-                    f"xpu:{index}",
-                    "xpu",
-                    about.name,
-                    float(about.total_memory),
-                    None,
-                    item.id if item else None,
-                )
-            )
+            yield _of_another_maker(f"xpu:{index}", "xpu", about, None)
     if torch.backends.mps.is_available():
         limit = float(torch.mps.recommended_max_memory())
-        found.append(Target("mps", "mps", f"{platform.processor() or 'Apple'} GPU", limit, None))
-    return found
+        yield Target("mps", "mps", f"{platform.processor() or 'Apple'} GPU", limit, None)
+
+
+def _of_another_maker(
+    device: str, kind: DeviceKind, about: Any, memory_free_bytes: float | None
+) -> Target:
+    total = float(about.total_memory)
+    item = catalogue_item(about.name, total)
+    return Target(device, kind, about.name, total, memory_free_bytes, item.id if item else None)
 
 
 def probe(*, ask_torch: bool = True) -> Probe:
@@ -202,8 +214,8 @@ def probe(*, ask_torch: bool = True) -> Probe:
         ask_torch: where there is no NVIDIA GPU, also import torch, if it is there, to look for others (seconds).
 
     Raises:
-        PlannerError: `gpu_lost`, where a GPU has fallen off its bus; `torch_damaged`, where torch is asked and can't be
-            loaded.
+        PlannerError: `gpu_lost`, where a GPU has fallen off its bus; `torch_damaged`, where torch or transformers is
+            there and doesn't work, as far as it is asked.
     """
     found, cpu = nvidia(), processor()
     targets: list[Target] = []

@@ -29,7 +29,7 @@ def probed(command: Sequence[str] | None = None, *, deadline_s: float = DEADLINE
         command: what prints the probe as JSON; the command line's own where None.
 
     Raises:
-        PlannerError: it took too long, failed, or said something else (`probe_failed`).
+        PlannerError: what it refused with; or that it took too long, failed, or said something else (`probe_failed`).
     """
     try:
         done = subprocess.run(
@@ -48,12 +48,21 @@ def probed(command: Sequence[str] | None = None, *, deadline_s: float = DEADLINE
     except OSError as error:
         raise PlannerError("probe_failed", reason=error.strerror or "?") from None
     if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        raise PlannerError("probe_failed", reason=lines[-1][:300] if lines else "?")
+        raise _refusal(done.stdout, done.stderr)
     try:
         return probe_from(json.loads(done.stdout))
     except (ValueError, KeyError, TypeError):
         raise PlannerError("probe_failed", reason="JSON") from None
+
+
+def _refusal(printed: str, said: str) -> PlannerError:
+    """The refusal that the other process printed, to be said in the language here; else its last line."""
+    try:
+        error = json.loads(printed)["error"]
+        return PlannerError(error["code"], **error["values"])
+    except (ValueError, KeyError, TypeError):
+        lines = said.strip().splitlines()
+        return PlannerError("probe_failed", reason=lines[-1][:300] if lines else "?")
 
 
 def probe_from(data: Mapping[str, Any]) -> Probe:

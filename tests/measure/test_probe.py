@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import json
+import shutil
+import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +19,7 @@ from planner.cli import VERBS, main
 from planner.errors import InvalidInput, PlannerError
 from planner.measure import probe as probing
 from planner.measure import system
+from planner.measure.job import ROOT
 from planner.measure.nvml import gpu_state, nvidia
 from planner.measure.probe import catalogue_item, chosen_target, probe, probe_json
 from planner.measure_report import probe_text
@@ -175,7 +181,82 @@ def test_a_torch_that_cannot_be_loaded_is_said_in_one_line(
         assert json.loads(printed.out)["error"]["code"] == "torch_damaged"
         last = printed.err.strip().splitlines()[-1]
         assert said in last
-        assert "make measure-setup" in last
+        assert probing.REPAIR in last
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+@pytest.mark.parametrize("gpus", [[], [h200()]])
+def test_a_folder_called_torch_is_said_to_be_broken(
+    package: str,
+    gpus: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    install(monkeypatch, gpus)
+    # As where an installation was interrupted: a folder without content, and no note of the installer's.
+    (tmp_path / package).mkdir()
+    folder = importlib.machinery.PathFinder.find_spec(package, [str(tmp_path)])
+    assert folder is not None
+    assert folder.origin is None
+    monkeypatch.setattr(probing, "_installed", lambda name: name == package)
+    monkeypatch.setattr(probing, "version", not_noted)
+    monkeypatch.setitem(sys.modules, package, importlib.util.module_from_spec(folder))
+    assert main(["measure", "--probe", "--json", "--lang", "es"]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["error"]["code"] == "torch_damaged"
+    assert printed.err.startswith(f"{package} está instalado, pero no funciona (AttributeError")
+    assert printed.err.rstrip().endswith(probing.REPAIR)
+    monkeypatch.setattr(probing, "_installed", lambda name: True)
+    with pytest.raises(PlannerError, match="torch_damaged"):
+        probing.require_torch()
+
+
+def not_noted(name: str) -> str:
+    raise PackageNotFoundError(name)
+
+
+def test_a_torch_that_no_installer_noted_says_its_version_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built = ModuleType("torch")
+    built.__version__ = "2.13.0a0+git"  # type: ignore[attr-defined]
+    install(monkeypatch, [h200()])
+    monkeypatch.setattr(probing, "_installed", lambda name: name == "torch")
+    monkeypatch.setattr(probing, "version", not_noted)
+    monkeypatch.setitem(sys.modules, "torch", built)
+    assert probe().torch == "2.13.0a0+git"
+
+
+def test_a_torch_of_which_parts_are_missing_is_said_to_be_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    half = ModuleType("torch")
+    half.__version__ = "2.13.0"  # type: ignore[attr-defined]
+    install(monkeypatch, [])
+    monkeypatch.setattr(probing, "_installed", lambda name: name == "torch")
+    monkeypatch.setitem(sys.modules, "torch", half)
+    with pytest.raises(PlannerError, match="torch_damaged") as refusal:
+        probe()
+    assert "has no attribute 'version'" in str(refusal.value.values["reason"])
+
+
+def test_what_sets_a_broken_torch_right_installs_again(tmp_path: Path) -> None:
+    """Stamps say that everything is installed, as they do where files were lost later."""
+    for name in (
+        "Makefile",
+        "requirements.txt",
+        "requirements-dev.txt",
+        "requirements-measure.txt",
+    ):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / ".venv").mkdir()
+    for stamp in (".python", ".app", ".dev", ".measure"):
+        (tmp_path / ".venv" / stamp).touch()
+    make = [*probing.REPAIR.split(), "PYTHON=/no/such/python"]
+    done = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "there is no '/no/such/python'" in done.stderr
+    assert not (tmp_path / ".venv").exists()
 
 
 def test_an_import_that_fails_is_not_a_file_that_cannot_be_written(

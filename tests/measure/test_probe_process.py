@@ -41,6 +41,19 @@ def test_a_failure_says_its_last_line() -> None:
         probed(fails)
 
 
+def test_a_refusal_comes_back_as_it_was() -> None:
+    values = {"package": "torch", "reason": "AttributeError: …", "command": "make clean"}
+    with pytest.raises(PlannerError) as refusal:
+        probed(says(json.dumps({"error": {"code": "torch_damaged", "values": values}}), 1))
+    assert (refusal.value.code, refusal.value.values) == ("torch_damaged", values)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"error": 1}', '{"error": {"code": 1, "values": []}}'])
+def test_what_is_no_refusal_is_a_failure(text: str) -> None:
+    with pytest.raises(PlannerError, match="probe_failed"):
+        probed(says(text, 1))
+
+
 def test_one_that_hangs_is_ended() -> None:
     with pytest.raises(PlannerError, match="timeout"):
         probed([sys.executable, "-c", "import time; time.sleep(600)"], deadline_s=0.3)
