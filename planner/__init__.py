@@ -1,6 +1,7 @@
 """Headroom: does this model fit, how fast is it, and how sure are we.
 
 `Scenario` and `evaluate` are the front door; they load on first use so that importing the package stays cheap.
+Both refuse what can't be meant or answered with a `planner.errors.PlannerError`, which names the field and what may be.
 """
 
 from __future__ import annotations

@@ -86,3 +86,14 @@ class Unreachable(PlannerError):
 
 class Busy(PlannerError):
     """Something that only one can do at a time, and another does."""
+
+
+def brief(value: object, most: int = 60) -> str:
+    """A value as a refusal shows it: no more than `most` characters, and of what isn't one value only its type."""
+    if (
+        isinstance(value, int) and value.bit_length() > 4 * most
+    ):  # Python writes no number of any length
+        return f"{'-' if value < 0 else ''}2^{value.bit_length() - 1}"
+    if value is None or isinstance(value, (str, int, float)):
+        return str(value)[:most]
+    return type(value).__name__

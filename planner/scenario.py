@@ -10,9 +10,16 @@ import marshal
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
 
-from planner.errors import InvalidInput
+from planner.errors import InvalidInput, brief
 
 SCHEMA_VERSION = 1
 MAX_TOKENS = 100_000_000
@@ -47,6 +54,10 @@ class Scenario(BaseModel):
         host_bandwidth_gb_per_s: bandwidth of the host's memory in GB/s; None: that of a usual host for the GPU.
         concurrency: requests in flight at once, over all GPUs.
         include_mtp: count next-token-prediction layers among the weights.
+
+    Raises:
+        InvalidInput: naming the first field that is wrong, and why. Values have the fields' own types; `parse` takes
+            numbers as text too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -83,20 +94,14 @@ class Scenario(BaseModel):
     output_tokens: int = Field(default=256, ge=1, le=MAX_TOKENS)
     concurrency: int = Field(default=1, ge=1, le=MAX_CONCURRENCY)
 
+    @model_validator(mode="wrap")
     @classmethod
-    def parse(cls, values: dict[str, Any]) -> Scenario:
-        """A scenario from untrusted values; empty strings count as absent, numbers may come as text.
-
-        Raises:
-            InvalidInput: naming the first field that is wrong, and why.
-        """
-        present = {key: value for key, value in values.items() if value is not None and value != ""}
-        return cls._checked(present, strict=False)
-
-    @classmethod
-    def _checked(cls, values: dict[str, Any], *, strict: bool) -> Scenario:
+    def _refused_by_field(
+        cls, values: Any, handler: ModelWrapValidatorHandler[Scenario]
+    ) -> Scenario:
+        """What pydantic finds wrong first, as a refusal that names field and limits, whichever way it came in."""
         try:
-            return cls.model_validate(values, strict=strict)
+            return handler(values)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=True)[0]
             name = str(first["loc"][0]) if first["loc"] else "scenario"
@@ -105,10 +110,20 @@ class Scenario(BaseModel):
                 for key, value in first.get("ctx", {}).items()
                 if isinstance(value, (int, float))
             }
-            given = str(first.get("input"))[:80]
+            given = brief(first.get("input"), 80)
             raise InvalidInput(
                 f"scenario_{first['type']}", field=name, given=given, **limits
             ) from None
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> Scenario:
+        """A scenario from untrusted values; empty strings count as absent, numbers may come as text.
+
+        Raises:
+            InvalidInput: naming the first field that is wrong, and why.
+        """
+        present = {key: value for key, value in values.items() if value is not None and value != ""}
+        return cls.model_validate(present, strict=False)
 
     def replace(self, **changes: Any) -> Scenario:
         """The same scenario with some fields changed, validated again.
@@ -116,7 +131,7 @@ class Scenario(BaseModel):
         Raises:
             InvalidInput: as `parse`.
         """
-        return Scenario._checked({**self.model_dump(), **changes}, strict=True)
+        return Scenario.model_validate({**self.model_dump(), **changes}, strict=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from planner.catalog.accelerators import PEAK_KEYS, Accelerator
 from planner.catalog.loader import Figure, Source
-from planner.errors import InvalidInput
+from planner.errors import InvalidInput, brief
 from planner.quantity import Basis
 
 DeviceKind = Literal["cuda", "rocm", "mps", "xpu", "cpu"]
@@ -89,21 +89,49 @@ def parse_device(data: Mapping[str, Any], field: str = "device") -> DeviceEntry:
 WRONG = {
     "entry_missing": ("missing",),
     "entry_unknown": ("extra_forbidden",),
-    "entry_out_of_range": ("greater_than", "less_than", "finite_number"),
-    "entry_length": ("too_long", "too_short", "string_too"),
-    "entry_pattern": ("string_pattern",),
-    "entry_kind": ("int_", "float_", "string_", "bool_", "list_", "dict_", "literal", "model_"),
+    "entry_above": ("greater_than",),
+    "entry_at_least": ("greater_than_equal",),
+    "entry_below": ("less_than",),
+    "entry_at_most": ("less_than_equal",),
+    "entry_not_finite": ("finite_number",),
+    "entry_longer": ("too_long", "string_too_long"),
+    "entry_shorter": ("too_short", "string_too_short"),
+    "entry_pattern": ("string_pattern_mismatch",),
+    "entry_not_listed": ("literal_error",),
 }
+OWN = "entry_"  # what a validator here finds wrong, by its word
+KINDS = ("int_", "float_", "string_", "bool_", "list_", "dict_", "model_")
+LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
+QUOTED = re.compile(r"'([^']*)'")
 
 
 def entry_error(error: ValidationError, code: str, field: str) -> InvalidInput:
-    """The first thing that is wrong in a file from outside, as a refusal."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    key = ".".join(str(part) for part in first["loc"])[:120]
-    kind = str(first["type"])
-    word = next((word for word, kinds in WRONG.items() if kind.startswith(kinds)), None)
-    reason = word or str(first["msg"]).removeprefix("Value error, ")[:200]
-    return InvalidInput(code, field=field, key=key or "-", reason=reason)
+    """The first thing that is wrong in a file from outside, as a refusal: what was given, and what may be.
+
+    What was given isn't among it where a validator here says what is wrong: an address may hold a secret.
+    """
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"] if part != "[key]")[:120]
+    kind, context = str(first["type"]), first.get("ctx", {})
+    if kind.startswith(OWN):
+        values = {"reason": kind, **context}
+        return InvalidInput(code, field=field, key=key or "-", **values)
+    word = next((word for word, kinds in WRONG.items() if kind in kinds), None)
+    word = word or ("entry_kind" if kind.startswith(KINDS) else None)
+    if word is None:
+        reason = str(first["msg"]).removeprefix("Value error, ")[:200]
+        return InvalidInput(code, field=field, key=key or "-", reason=reason)
+    expected = str(context.get("expected", ""))
+    of_length = kind.endswith(("_long", "_short"))
+    return InvalidInput(
+        code,
+        field=field,
+        key=key or "-",
+        reason=word,
+        given="" if of_length else brief(first.get("input")),
+        allowed=tuple(QUOTED.findall(expected)) or (expected,),
+        limit=next((context[name] for name in LIMITS if name in context), None),
+    )
 
 
 @lru_cache(maxsize=64)

@@ -10,11 +10,12 @@ import json
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from planner.catalog.devices import DeviceEntry, Name, Strict, entry_error
 from planner.catalog.measurements import POISSON, QUANTITIES, RATE, Measurement, is_sane, sane_range
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
-from planner.errors import InvalidInput
+from planner.errors import InvalidInput, brief
 from planner.scenario import Scenario
 
 MAX_BYTES = 8_000_000
@@ -92,6 +93,7 @@ class Row(Strict):
         scenario: fields of Scenario without config, device and calibration, which the record holds once for all rows.
         arrivals, varied: as in profiles/measurements.
         request_rate_per_s: at which requests came, for "poisson" alone; `concurrency` is then the mean in flight.
+            Of a record it lies in its `sane_range`.
         role: "fit" counts in the calibration; "check" is held back to test it; "other" says something else.
         percentiles: of requests, where the figure is one of each request.
         counts: how many requests ended in which way ("done", "http_429", "timeout").
@@ -102,7 +104,7 @@ class Row(Strict):
     id: str = Field(min_length=1, max_length=120)
     scenario: dict[str, str | int | float | bool]
     arrivals: Arrivals
-    request_rate_per_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    request_rate_per_s: float | None = None
     varied: bool = False
     role: Literal["fit", "check", "other"] = "fit"
     outcome: Outcome = "measured"
@@ -114,8 +116,11 @@ class Row(Strict):
 
     @model_validator(mode="after")
     def _a_rate_of_arrivals(self) -> Row:
-        if (self.arrivals == POISSON) != (self.request_rate_per_s is not None):
-            raise ValueError("request_rate_per_s, for Poisson arrivals and for no others")
+        stated = self.request_rate_per_s is not None
+        if (self.arrivals == POISSON) != stated:
+            least, most = sane_range(RATE)
+            code = "entry_rate_spare" if stated else "entry_rate_missing"
+            raise PydanticCustomError(code, "rate", {"least": least, "most": most})
         return self
 
 
@@ -204,13 +209,15 @@ def require_sane(record: Record, field: str = "measurement") -> None:
         if row.request_rate_per_s is not None:
             stated[RATE] = (row.request_rate_per_s,)
         for name, values in stated.items():
-            if not all(is_sane(name, value) for value in values):
+            wrong = next((value for value in values if not is_sane(name, value)), None)
+            if wrong is not None:
                 least, most = sane_range(name)
                 raise InvalidInput(
                     "measurement_row_out_of_range",
                     field=field,
                     row=row.id,
                     figure=name,
+                    given=brief(wrong),
                     least=least,
                     most=most,
                 )

@@ -15,6 +15,7 @@ from planner.measure.record import (
     record_text,
     scenario_of,
 )
+from planner.ui.locale import say_error
 
 CONFIG = {
     "model_type": "llama",
@@ -130,6 +131,9 @@ def test_a_name_keeps_only_what_can_be_shown() -> None:
         ({"measured": {"output_tokens_per_s": SPREAD | {"high": 1e300}}}, "output_tokens_per_s"),
         ({"arrivals": "poisson", "request_rate_per_s": 1e300}, "request_rate_per_s"),
         ({"arrivals": "poisson", "request_rate_per_s": 1e-300}, "request_rate_per_s"),
+        ({"arrivals": "poisson", "request_rate_per_s": 0.0}, "request_rate_per_s"),
+        ({"arrivals": "poisson", "request_rate_per_s": -1.0}, "request_rate_per_s"),
+        ({"arrivals": "poisson", "request_rate_per_s": float("nan")}, "request_rate_per_s"),
     ],
 )
 def test_a_figure_that_nobody_measured_is_refused_with_its_row(
@@ -139,3 +143,43 @@ def test_a_figure_that_nobody_measured_is_refused_with_its_row(
         parse_record(json.dumps(document(rows=[row("a"), row("b", **changes)])))
     assert refused.value.code == "measurement_row_out_of_range"
     assert (refused.value.values["row"], refused.value.values["figure"]) == ("b", figure)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"arrivals": "poisson", "request_rate_per_s": 0},
+            ("fila b: request_rate_per_s es 0.0", "entre 0,000001 y 1.000.000"),
+        ),
+        ({"arrivals": "poisson"}, ("rows.1", "request_rate_per_s, de 0,000001 a 1.000.000")),
+        ({"request_rate_per_s": 2.0}, ("rows.1", "es solo de las llegadas «poisson»")),
+        (
+            {"arrivals": "waves"},
+            ("rows.1.arrivals", "es «waves»", "uno de loop, together, burst, offline, poisson"),
+        ),
+        (
+            {"measured": {"tpot_ms": SPREAD}},
+            ("rows.1.measured.tpot_ms", "es «tpot_ms»", "uno de tpot_s, ttft_s"),
+        ),
+        (
+            {"measured": {"tpot_s": SPREAD | {"repeats": 0}}},
+            ("rows.1.measured.tpot_s.repeats", "es 0; lo mínimo es 1"),
+        ),
+        (
+            {"measured": {"tpot_s": SPREAD | {"low": 0}}},
+            ("rows.1.measured.tpot_s.low", "es 0 y debe ser mayor que 0"),
+        ),
+        ({"varied": "yes"}, ("rows.1.varied", "es yes, de otro tipo")),
+        ({"notes": ["x"] * 21}, ("rows.1.notes", "demasiado largo; como mucho 20")),
+        ({"id": ""}, ("rows.1.id", "demasiado corto; al menos 1")),
+    ],
+)
+def test_a_refusal_says_what_was_given_and_what_may_be(
+    changes: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_record(json.dumps(document(rows=[row("a"), row("b", **changes)])))
+    sentence = say_error(refused.value, "es")
+    for part in said:
+        assert part in sentence, sentence

@@ -82,7 +82,9 @@ def say_error(error: PlannerError, language: str) -> str:
     sentences = catalogue(language)
     values = {"field": error.field or "", **error.values}
     for name in ("reason", "expected"):  # some are words that have a translation
-        values[name] = sentences.get(f"word.{values.get(name)}", values.get(name))
+        word = f"word.{values.get(name)}"
+        if word in sentences:
+            values[name] = text(word, language, **values)
     key = f"error.{error.code}"
     if not values.get("nearest", True) and f"{key}_alone" in sentences:
         key = f"{key}_alone"
