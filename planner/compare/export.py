@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from planner.compare.objectives import ANYTHING, Objectives, verdict_on
 from planner.compare.table import Row
 from planner.errors import Note, PlannerError
 from planner.published import SPEED, Published, estimate_json
@@ -26,7 +27,7 @@ MONEY = (
 ENDS = (("_low", "low"), ("", "mid"), ("_high", "high"))
 COLUMNS = (
     "gpu", "gpu_name", "vendor", "class", "year", "gpus", "engine", "weights_stored_as",
-    "verdict", "fits", "needed_gib_per_gpu", "usable_gib_per_gpu", "max_concurrency",
+    "verdict", "fits", "objectives", "needed_gib_per_gpu", "usable_gib_per_gpu", "max_concurrency",
     *(f"{one.name}{tail}" for one in SPEEDS for tail, _ in ENDS),
     "bound_by", "can_rent",
     *(f"{one.name}{tail}" for one in MONEY for tail, _ in ENDS),
@@ -34,8 +35,10 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def row_flat(row: Row, say: Callable[[Note | PlannerError], str]) -> dict[str, Any]:
-    """One row under COLUMNS; what isn't known is absent.
+def row_flat(
+    row: Row, say: Callable[[Note | PlannerError], str], objectives: Objectives
+) -> dict[str, Any]:
+    """One row under COLUMNS; what isn't known, or wasn't asked, is absent.
 
     Args:
         say: turns a reason into a sentence in the user's language.
@@ -51,6 +54,7 @@ def row_flat(row: Row, say: Callable[[Note | PlannerError], str]) -> dict[str, A
         "engine": row.engine,
         "weights_stored_as": row.weights_label,
         "fits": row.holds,
+        "objectives": verdict_on(row, objectives),
         "can_rent": row.can_rent,
         "why_not": say(row.obstacle) if row.obstacle else "",
     }
@@ -77,10 +81,14 @@ def row_flat(row: Row, say: Callable[[Note | PlannerError], str]) -> dict[str, A
     return flat
 
 
-def comparison_csv(rows: Iterable[Row], say: Callable[[Note | PlannerError], str]) -> str:
+def comparison_csv(
+    rows: Iterable[Row],
+    say: Callable[[Note | PlannerError], str],
+    objectives: Objectives = ANYTHING,
+) -> str:
     """The rows as CSV with a header line; prices in USD, times in milliseconds, sizes in GiB per GPU."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(row_flat(row, say) for row in rows)
+    writer.writerows(row_flat(row, say, objectives) for row in rows)
     return text.getvalue()

@@ -9,6 +9,7 @@ import streamlit as st
 
 from planner.catalog.prices import Offer
 from planner.compare.differences import differences
+from planner.compare.objectives import Met, Objectives, judged, verdict_on
 from planner.compare.placements import OWN_CARD_FIELDS
 from planner.compare.table import Row
 from planner.quantity import Estimate
@@ -16,6 +17,7 @@ from planner.ui import state
 from planner.ui.compare_table import say_plain, unpin
 from planner.ui.state import plain
 from planner.ui.widgets import (
+    MET_MARKS,
     VERDICT_MARKS,
     badge,
     draw,
@@ -30,6 +32,8 @@ from planner.ui.widgets import (
 WORDS = "margin:.2rem 0 0;padding-left:1.1rem;font-size:.9375rem"
 ONE_COLUMN = "grid-template-columns:1fr"
 OFFER_COLUMNS = ("card", "price", "provider", "date", "source", "instance", "gpus", "region")
+# What may miss is a doubt, no warning.
+MET_TONES = {Met.MEETS: "hr-fits", Met.MAY_MISS: "hr-info", Met.MISSES: "hr-does_not_fit"}
 TAKEN_OVER = ("gpu", "gpus", "tp", "pp", "ep", "dp", *OWN_CARD_FIELDS)
 
 
@@ -39,7 +43,11 @@ def row_name(row: Row) -> str:
 
 
 def side_by_side(
-    rows: Sequence[Row], pinned: Sequence[str], current: Row, enough: int | None
+    rows: Sequence[Row],
+    pinned: Sequence[str],
+    current: Row,
+    enough: int | None,
+    objectives: Objectives,
 ) -> None:
     """The pinned rows in columns; the second and later ones against the first.
 
@@ -48,6 +56,7 @@ def side_by_side(
         pinned: ids of all pinned ones.
         current: the scenario as it is.
         enough: how many GPUs of its kind would hold it, where they do.
+        objectives: each card says how it meets them.
     """
     if not rows:
         draw(f'<p class="hr-about">{h("compare.no_pins")}</p>')
@@ -55,7 +64,7 @@ def side_by_side(
     for column, row in zip(st.columns(max(len(rows), 2), gap="small"), rows, strict=False):
         id_ = row.accelerator.id
         with column, st.container(key=f"figure-pin-{id_.replace('@', '-')}", height="stretch"):
-            draw(_card_html(row, rows[0], current, enough))
+            draw(_card_html(row, rows[0], current, enough, objectives))
             with st.container(horizontal=True, gap="small"):
                 if row is not current:
                     st.button(
@@ -74,7 +83,9 @@ def _use(row: Row) -> None:
     state.apply({name: getattr(row.scenario, name) for name in TAKEN_OVER}, row_name(row))
 
 
-def _card_html(row: Row, first: Row, current: Row, enough: int | None) -> str:
+def _card_html(
+    row: Row, first: Row, current: Row, enough: int | None, objectives: Objectives
+) -> str:
     title = html.escape(row_name(row))
     fewer = ""
     if row is current:
@@ -86,7 +97,8 @@ def _card_html(row: Row, first: Row, current: Row, enough: int | None) -> str:
         against = h("compare.against", card=row_name(first))
         said = "".join(f"<li>{note_html(note)}</li>" for note in differences(row, first))
         words = f'<p class="hr-about" style="margin-top:.6rem">{against}</p><ul style="{WORDS}">{said}</ul>'
-    return f'<p class="hr-card-title">{title}</p>{_verdict_html(row)}{fewer}{_figures_html(row)}{words}'
+    met = _objectives_html(row, objectives)
+    return f'<p class="hr-card-title">{title}</p>{_verdict_html(row)}{met}{fewer}{_figures_html(row)}{words}'
 
 
 def _figures_html(row: Row) -> str:
@@ -126,6 +138,20 @@ def _verdict_html(row: Row) -> str:
         f'<p class="hr-{row.verdict}" style="color:var(--tone);font-weight:600">{mark} {said}</p>'
         f"{why}"
     )
+
+
+def _objectives_html(row: Row, objectives: Objectives) -> str:
+    """How the objectives are met, and which of them isn't for sure; nothing where no speed could."""
+    verdict = verdict_on(row, objectives)
+    if verdict is None or row.speed is None or not row.starts:
+        return ""
+    which = [
+        plain(f"compare.judged_{name}")
+        for name, met in judged(row, objectives).items()
+        if met is verdict
+    ]
+    said = h(f"compare.objectives_{verdict}", which=which)
+    return f'<p class="{MET_TONES[verdict]} hr-tone">{MET_MARKS[verdict]} {said}</p>'
 
 
 def _line(name: str, estimate: Estimate | None, kind: str) -> str:

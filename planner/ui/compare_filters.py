@@ -6,6 +6,7 @@ import streamlit as st
 
 from planner.catalog.search import read_index
 from planner.compare.filters import Wanted
+from planner.compare.objectives import ANYTHING, Objectives
 from planner.ui.state import plain
 from planner.ui.widgets import shown, t
 
@@ -34,7 +35,7 @@ def filters() -> Wanted:
             key="compare-price",
             persist_state="session",
         )
-    ttft_s, rate = _objectives() if "objectives" in chosen else (None, None)
+    objectives = _objectives() if "objectives" in chosen else ANYTHING
     with st.expander(t("compare.kinds"), type="compact", key="compare-kinds"):
         classes = st.pills(
             t("compare.class_filter"),
@@ -54,15 +55,14 @@ def filters() -> Wanted:
     return Wanted(
         can_rent="can_rent" in chosen,
         holds="holds" in chosen,
-        max_ttft_s=ttft_s,
-        min_tokens_per_s=rate,
+        objectives=objectives,
         vendors=frozenset(vendors),
         classes=frozenset(classes),
         max_usd_per_hour=price,
     )
 
 
-def _objectives() -> tuple[float, float]:
+def _objectives() -> Objectives:
     """How soon the first token must come, and how fast the others."""
     left, right = st.columns(2, gap="large")
     with left:
@@ -83,7 +83,7 @@ def _objectives() -> tuple[float, float]:
             key="compare-rate",
             persist_state="session",
         )
-    return ttft_s, rate
+    return Objectives(ttft_s, rate)
 
 
 def _classes() -> list[str]:

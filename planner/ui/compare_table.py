@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from planner.compare.objectives import JUDGED, Met, Objectives, judged, verdict_on
 from planner.compare.table import Row
 from planner.errors import Note, PlannerError
 from planner.quantity import Basis, Estimate
@@ -19,7 +20,7 @@ from planner.ui.locale import say_error, say_note, text
 from planner.ui.locale.numbers import format_value, significant
 from planner.ui.look import palette
 from planner.ui.state import plain
-from planner.ui.widgets import BASIS_MARKS, VERDICT_MARKS, t
+from planner.ui.widgets import BASIS_MARKS, MET_MARKS, VERDICT_MARKS, t
 
 PINS_KEY = "compare_pins"
 SHOWN_KEY = "compare_shown"
@@ -27,7 +28,7 @@ TABLE_KEY = "compare-table"
 MOST_PINS = 4
 HEIGHT = 458  # twelve rows and the header
 NONE = "–"
-WHY_NOT = "why_not"
+WHY_NOT, OBJECTIVES = "why_not", "objectives"
 PINNED = "accelerator"  # stays where it is when the table moves sideways
 FIRST_COLUMNS = 3  # who, whether, how many
 # Of a column (pixels): a character of words and one of figures, what stands around the text, and the most.
@@ -174,6 +175,31 @@ COLUMNS = (
 )  # fmt: skip
 
 
+def columns_for(objectives: Objectives) -> tuple[Column, ...]:
+    """All columns; with objectives one on how they are met, and a mark at figures that may miss theirs."""
+    if not objectives:
+        return COLUMNS
+
+    def met(row: Row, language: str) -> str | None:
+        verdict = verdict_on(row, objectives)
+        return verdict and f"{MET_MARKS[verdict]} {text(f'compare.met_{verdict}', language)}"
+
+    def marked(column: Column) -> Column:
+        def cell(row: Row, language: str) -> Cell | None:
+            found: Cell | None = column.cell(row, language)
+            verdict = judged(row, objectives).get(column.name)
+            if found is None or verdict is not Met.MAY_MISS:
+                return found
+            return Cell(float(found), f"{MET_MARKS[verdict]} {found.text}")
+
+        return replace(column, cell=cell)
+
+    columns = [marked(one) if one.name in JUDGED else one for one in COLUMNS]
+    last = max(n for n, one in enumerate(columns) if one.name in JUDGED)
+    columns.insert(last + 1, Column(OBJECTIVES, met))
+    return tuple(columns)
+
+
 def ordered(rows: Iterable[Row]) -> list[Row]:
     """What holds the workload first, the cheapest tokens first, then what has no price, the fastest first."""
 
@@ -189,17 +215,19 @@ def ordered(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=rank)
 
 
-def frame_of(rows: Sequence[Row], language: str) -> pd.DataFrame:
-    """The rows as a data frame, without columns that nothing is in.
+def frame_of(
+    rows: Sequence[Row], language: str, columns: Sequence[Column] = COLUMNS
+) -> pd.DataFrame:
+    """The rows as a data frame of those columns, without the ones that nothing is in.
 
     Where nothing holds the scenario, what matters is why: then that comes before the figures.
     """
-    cells = {column.name: [column.cell(row, language) for row in rows] for column in COLUMNS}
+    cells = {column.name: [column.cell(row, language) for row in rows] for column in columns}
     names = [name for name in cells if any(one not in (None, "") for one in cells[name])]
     if WHY_NOT in names and not any(row.holds for row in rows):
         names.remove(WHY_NOT)
         names.insert(FIRST_COLUMNS, WHY_NOT)
-    for column in COLUMNS:
+    for column in columns:
         if column.less_is_better:
             # The browser takes what is empty for the smallest of all.
             cells[column.name] = [NOTHING if cell is None else cell for cell in cells[column.name]]
@@ -239,19 +267,23 @@ def _take_ticks(before: Sequence[str]) -> None:
 # --- Drawing ---------------------------------------------------------------------------------------------------------
 
 
-def draw_table(rows: Sequence[Row], pinned: Sequence[str], *, every_column: bool) -> None:
+def draw_table(
+    rows: Sequence[Row], pinned: Sequence[str], objectives: Objectives, *, every_column: bool
+) -> None:
     """The table, with the pinned rows ticked; without `every_column` as many columns as a small screen has room for."""
     ids = [row.accelerator.id for row in rows]
     st.session_state[SHOWN_KEY] = ids
     ticks = [ids.index(id_) for id_ in pinned if id_ in ids]
     st.session_state[TABLE_KEY] = {"selection": {"rows": ticks, "columns": [], "cells": []}}
-    frame = frame_of(rows, state.language())
-    by_name = {column.name: column for column in COLUMNS}
+    known = columns_for(objectives)
+    frame = frame_of(rows, state.language(), known)
+    by_name = {column.name: column for column in known}
     columns = [by_name[str(name)] for name in frame]
     numbers = [column.name for column in columns if column.number]
+    verdicts: list[Hashable] = [name for name in ("verdict", OBJECTIVES) if name in frame]
     widths = {column.name: _width(column, frame[column.name]) for column in columns}
     st.dataframe(
-        frame.style.format(dict.fromkeys(numbers, _as_text)).apply(_tones, subset=["verdict"]),
+        frame.style.format(dict.fromkeys(numbers, _as_text)).apply(_tones, subset=verdicts),
         key=TABLE_KEY,
         height=HEIGHT,
         hide_index=True,

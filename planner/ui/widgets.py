@@ -41,6 +41,7 @@ BASIS_MARKS = {
     Basis.ASSUMED: "○",
 }
 VERDICT_MARKS = {"fits": "✓", "tight": "!", "does_not_fit": "✕"}
+MET_MARKS = {"meets": "✓", "may_miss": "?", "misses": "✕"}
 
 
 # --- Sentences -------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import io
 import pytest
 
 from planner.compare.export import COLUMNS, comparison_csv
+from planner.compare.objectives import Objectives, verdict_on
 from planner.errors import Note, PlannerError
 from planner.published import FLAT_COLUMNS
 from planner.quantity import GIB
@@ -54,3 +55,12 @@ def test_the_names_are_those_of_other_exports() -> None:
     assert len(shared) == 15
     ends = {f"{name}{tail}" for name in FLAT_COLUMNS for tail in ("_low", "_high")}
     assert shared <= set(FLAT_COLUMNS) | ends
+
+
+def test_how_objectives_are_met_stands_in_the_file_where_there_are_any() -> None:
+    asked, known = Objectives(0.5, 30.0), rows("8B")
+    text = comparison_csv(known.values(), say, asked)
+    said = {line["gpu"]: line["objectives"] for line in csv.DictReader(io.StringIO(text))}
+    assert said == {id_: verdict_on(row, asked) for id_, row in known.items()}
+    assert {"meets", "may_miss", "misses"} == set(said.values())
+    assert {line["objectives"] for line in read("8B").values()} == {""}

@@ -14,9 +14,10 @@ from streamlit.testing.v1 import AppTest
 from planner import Scenario
 from planner.catalog.accelerators import accelerator_ids
 from planner.compare.differences import ASPECTS
+from planner.compare.objectives import Met, Objectives, judged, meets, verdict_on
 from planner.compare.table import Row, compare
 from planner.ui.charts.compare import MERITS, cheapest, cost_chart, cost_of
-from planner.ui.compare_table import COLUMNS, Cell, frame_of, ordered
+from planner.ui.compare_table import COLUMNS, Cell, columns_for, frame_of, ordered
 from planner.ui.locale import LANGUAGES, catalogue
 from planner.ui.pages.compare import first_pins, merit_of
 from tests.ui.driver import charts, clean, go, markup, open_app, words
@@ -183,6 +184,46 @@ def test_objectives_are_sliders_that_come_with_their_chip() -> None:
     assert 0 < len(kept) < len(accelerator_ids())
     assert kept["ttft"].max() <= 0.5
     assert kept["each"].min() >= 30.0
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_that_an_objective_may_be_missed_is_said_wherever_it_counts(language: str) -> None:
+    assert "objectives" not in table(open_app("compare", lang=language, **LLAMA))
+    app = open_app("fit", lang=language, **LLAMA)
+    # Before the page is there: outside a run, labels of options are English ones.
+    for key, value in (("only", ["objectives"]), ("ttft", 0.5), ("rate", 30.0)):
+        app.session_state[f"compare-{key}"] = value
+    go(app, "compare")
+    clean(app)
+    asked = Objectives(0.5, 30.0)
+    scenario = Scenario.parse({k: v for k, v in LLAMA.items() if k != "v"})
+    comparison = compare(scenario, meets=lambda row: meets(row, asked))
+    kept = [row for row in comparison.rows if meets(row, asked)]
+    verdicts = {row.accelerator.name: verdict_on(row, asked) for row in kept}
+    assert set(verdicts.values()) == {Met.MEETS, Met.MAY_MISS}
+    known = catalogue(language)
+    said = re.sub(r"\s+", " ", words(app))
+    assert {
+        name: cell[2:] for name, cell in table(app).set_index("accelerator")["objectives"].items()
+    } == {name: known[f"compare.met_{verdict}"] for name, verdict in verdicts.items()}
+    # The figures that make it so carry the mark, and none loses its place.
+    assert {"each", "output_price", "ttft"} < set(shown(app))
+    frame = frame_of(kept, language, columns_for(asked))
+    for index, row in enumerate(kept):
+        for column, met in judged(row, asked).items():
+            assert frame[column][index].text.startswith("? ") is (met is Met.MAY_MISS)
+    assert known["compare.may_miss_mark"].format(mark="?") in said
+    sure = [row for row in kept if verdict_on(row, asked) is Met.MEETS]
+    assert re.search(
+        rf"\b{len(kept)}\b[^.]*\b{len(sure)}\b", said.partition(known["compare.show_only"])[0]
+    )
+    # The own card stands there although it misses, and says so.
+    assert not meets(comparison.current, asked)
+    assert known["compare.objectives_misses"].partition("{")[0] in said
+    best, surest = cheapest(kept), cheapest(sure)
+    assert best is not surest
+    assert surest is not None
+    assert f"<b>{surest.gpus} × {surest.accelerator.name}</b>" in markup(app)
 
 
 def test_chips_stay_when_the_visitor_comes_back() -> None:

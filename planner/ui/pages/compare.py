@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -11,7 +12,8 @@ import streamlit as st
 
 from planner.catalog.own_calibration import parse_own_calibration
 from planner.compare.export import comparison_csv
-from planner.compare.filters import Wanted, meets_objectives, wanted_rows
+from planner.compare.filters import wanted_rows
+from planner.compare.objectives import Met, Objectives, meets, verdict_on
 from planner.compare.table import Comparison, Row, compare
 from planner.evaluation import Evaluation
 from planner.scenario import Scenario
@@ -22,7 +24,7 @@ from planner.ui.compare_cards import prices, row_name, side_by_side, sources
 from planner.ui.compare_filters import filters
 from planner.ui.compare_table import draw_table, ordered, pins, say_plain
 from planner.ui.state import plain
-from planner.ui.widgets import draw, h, notes_html, t
+from planner.ui.widgets import MET_MARKS, draw, h, notes_html, t
 
 # Refusals that are counted under their own names.
 OBSTACLES = frozenset(
@@ -44,15 +46,16 @@ MANY = 5  # accelerators that the host limits, from which on it is said
 def draw_page(evaluation: Evaluation) -> None:
     top = st.container()
     wanted = filters()
-    comparison = comparison_of(evaluation.scenario, wanted)
+    objectives = wanted.objectives
+    comparison = comparison_of(evaluation.scenario, objectives)
     everything = all_rows(comparison)
     rows = ordered(wanted_rows(everything, wanted))
     with top:
-        headline(comparison, rows)
+        headline(comparison, rows, objectives)
         if evaluation.scenario.calibration is not None:
             draw(notes_html([_own_words(evaluation)], "info"))
     pinned = pins(first_pins(comparison, rows))
-    table(rows, pinned, len(everything))
+    table(rows, pinned, len(everything), objectives)
     st.subheader(t("compare.pins_title"), anchor="side-by-side")
     # What the chips leave; the scenario's own card is always among them.
     current, by_id = comparison.current, {row.accelerator.id: row for row in rows}
@@ -60,14 +63,14 @@ def draw_page(evaluation: Evaluation) -> None:
     # The scenario's own card stands there with its own number of GPUs.
     by_id[current.accelerator.id] = current
     chosen = [by_id[id_] for id_ in pinned if id_ in by_id]
-    side_by_side(chosen, pinned, current, own.gpus if own.holds else None)
+    side_by_side(chosen, pinned, current, own.gpus if own.holds else None, objectives)
     hidden = [
         row.accelerator.name for row in everything if row.accelerator.id in {*pinned} - {*by_id}
     ]
     if hidden:
         draw(f'<p class="hr-about">{h("compare.pins_hidden", cards=hidden)}</p>')
     st.subheader(t("compare.chart_title"), anchor="cost")
-    chart(comparison, rows)
+    chart(comparison, rows, objectives)
     prices(everything, utilization=comparison.utilization)
     sources(chosen)
 
@@ -78,17 +81,16 @@ def _own_words(evaluation: Evaluation) -> str:
     return h("compare.own_calibration", name=own.name)
 
 
-def comparison_of(scenario: Scenario, wanted: Wanted) -> Comparison:
+def comparison_of(scenario: Scenario, objectives: Objectives) -> Comparison:
     """The comparison, kept in the visitor's own session until the scenario or the objectives change.
 
-    With objectives, each accelerator stands there with as many GPUs as meet them.
+    With objectives, each accelerator stands there with as many GPUs as meet them in the middle of the estimates.
     """
-    objectives = wanted.max_ttft_s, wanted.min_tokens_per_s
     asked = scenario, objectives
     last: tuple[object, Comparison] | None = st.session_state.get(MEMORY_KEY)
     if last is None or last[0] != asked:
-        meets = partial(meets_objectives, max_ttft_s=objectives[0], min_tokens_per_s=objectives[1])
-        last = asked, compare(scenario, meets=meets if any(objectives) else None)
+        wanted = partial(meets, objectives=objectives) if objectives else None
+        last = asked, compare(scenario, meets=wanted)
         st.session_state[MEMORY_KEY] = last
     return last[1]
 
@@ -100,8 +102,8 @@ def all_rows(comparison: Comparison) -> list[Row]:
     return [*comparison.rows, *([] if own.accelerator.id in listed else [own])]
 
 
-def headline(comparison: Comparison, rows: Sequence[Row]) -> None:
-    """How many hold it, and which of those wanted is cheapest and which fastest."""
+def headline(comparison: Comparison, rows: Sequence[Row], objectives: Objectives) -> None:
+    """How many hold it, which of those wanted is cheapest and which fastest, and how sure it is of the objectives."""
     holding = [row for row in comparison.rows if row.holds]
     values = {"total": len(comparison.rows), "most": comparison.counts[-1], "holding": len(holding)}
     if not holding:
@@ -123,7 +125,7 @@ def headline(comparison: Comparison, rows: Sequence[Row]) -> None:
             )
         if fastest is not None:
             sentence += " " + _fastest(fastest)
-        sentence += _host_limits(rows)
+        sentence += _sureness(rows, best, objectives) + _host_limits(rows)
     draw(
         '<div class="hr-verdict hr-plain" style="grid-template-columns:1fr">'
         f'<span class="hr-lead">{sentence}</span></div>'
@@ -150,6 +152,24 @@ def _fastest(row: Row) -> str:
     return h("compare.headline_fastest_input", card=row_name(row), first=first)
 
 
+def _sureness(rows: Sequence[Row], best: Row | None, objectives: Objectives) -> str:
+    """How many meet the objectives whatever the range, and the cheapest of them where `best` may miss."""
+    if not rows or not objectives:
+        return ""
+    sure = [row for row in rows if verdict_on(row, objectives) is Met.MEETS]
+    said = " " + h("compare.headline_sure", sure=len(sure), shown=len(rows))
+    cheap = cheapest(sure)
+    if best is None or cheap is None or cheap is best or best in sure:
+        return said
+    cost = cost_of(cheap)
+    return f"{said} " + h(
+        "compare.headline_cheapest_sure",
+        card=row_name(best),
+        sure=row_name(cheap),
+        cost=float(cost.mid) if cost else 0.0,
+    )
+
+
 def _host_limits(rows: Sequence[Row]) -> str:
     """Where many accelerators are about as fast because the host limits them, that it does."""
     timed = [row for row in rows if row.holds and row.speed]
@@ -165,9 +185,12 @@ def first_pins(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row.accelerator.id for row in best if row))
 
 
-def table(rows: Sequence[Row], pinned: Sequence[str], total: int) -> None:
+def table(rows: Sequence[Row], pinned: Sequence[str], total: int, objectives: Objectives) -> None:
     """How many are shown, the table, why some don't hold the scenario, and all of it as a file."""
-    count = h("compare.count", number=len(rows), total=total)
+    key = "compare.count_objectives" if objectives else "compare.count"
+    count = h(key, number=len(rows), total=total)
+    if any(verdict_on(row, objectives) is Met.MAY_MISS for row in rows):
+        count += " " + h("compare.may_miss_mark", mark=MET_MARKS[Met.MAY_MISS])
     on_phones = '<span class="hr-phone">{}</span>'
     every_column = bool(rows) and bool(st.session_state.get(EVERY_COLUMN_KEY))
     sideways = ("{}" if every_column else on_phones).format(h("compare.sideways"))
@@ -182,7 +205,7 @@ def table(rows: Sequence[Row], pinned: Sequence[str], total: int) -> None:
         help=t("compare.all_columns_help"),
         persist_state="session",
     )
-    draw_table(rows, pinned, every_column=every_column)
+    draw_table(rows, pinned, objectives, every_column=every_column)
     obstacles = Counter(obstacle_kind(row) for row in rows if row.obstacle)
     if obstacles:
         found = [h(f"compare.why_{kind}", number=n) for kind, n in obstacles.most_common()]
@@ -190,7 +213,7 @@ def table(rows: Sequence[Row], pinned: Sequence[str], total: int) -> None:
     language = state.language()  # the file is written outside a run
     st.download_button(
         t("compare.csv"),
-        data=lambda: comparison_csv(rows, lambda reason: say_plain(reason, language)),
+        data=lambda: comparison_csv(rows, lambda reason: say_plain(reason, language), objectives),
         file_name=f"headroom-{datetime.now(tz=UTC):%Y-%m-%d}.csv",
         mime="text/csv",
         icon=":material/download:",
@@ -206,8 +229,8 @@ def obstacle_kind(row: Row) -> str:
     return row.error.code if row.error.code in OBSTACLES else "other"
 
 
-def chart(comparison: Comparison, rows: Sequence[Row]) -> None:
-    """Cost against a speed that the visitor chooses."""
+def chart(comparison: Comparison, rows: Sequence[Row], objectives: Objectives) -> None:
+    """Cost against a speed that the visitor chooses; that some points may miss the objectives is said."""
     generates = _generates(comparison)
     choices = list(MERITS) if generates else [name for name in MERITS if name != "each"]
     merit = st.segmented_control(
@@ -223,4 +246,13 @@ def chart(comparison: Comparison, rows: Sequence[Row]) -> None:
     if drawn is None:
         draw(f'<p class="hr-about">{h("compare.chart_none")}</p>')
     else:
-        draw_chart(drawn)
+        draw_chart(
+            replace(drawn, about=drawn.about + _may_miss(rows, MERITS[str(merit)], objectives))
+        )
+
+
+def _may_miss(rows: Sequence[Row], merit: Merit, objectives: Objectives) -> str:
+    """How many of the circles may miss the objectives, as HTML; nothing where none may."""
+    drawn = [row for row in rows if row.holds and merit.drawable(row)]
+    number = sum(verdict_on(row, objectives) is Met.MAY_MISS for row in drawn)
+    return " " + h("compare.chart_may_miss", number=number) if number else ""
