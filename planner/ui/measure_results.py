@@ -15,7 +15,7 @@ from planner.measure.record import Record, calibration_record, parse_record
 from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_TOKENS
 from planner.ui import choices, state
 from planner.ui.state import plain
-from planner.ui.widgets import draw, h, missing_label, weights_label
+from planner.ui.widgets import draw, h, missing_label, notes, weights_label
 
 TYPES = ["json", "jsonl", "csv", "md", "txt"]
 OWN_MARK = b'"headroom-measurement"'
@@ -61,6 +61,8 @@ def results_fields(content: bytes) -> None:
         return  # said when it is to be imported
     tool = plain(f"import.tool.{reading.tool}")
     draw(f'<p class="hr-about">{h("import.found", tool=tool, rows=len(reading.rows))}</p>')
+    if reading.notes:
+        notes(reading.notes, "info")
     missing = missing_fields(reading, {})
     if not missing:
         return

@@ -17,6 +17,7 @@ from planner.measure.readers.results import (
     Stat,
     capped,
     differ,
+    numbered,
     serving_rows,
     stat,
 )
@@ -58,19 +59,20 @@ def is_guidellm(data: Mapping[str, Any]) -> bool:
     return (
         isinstance(benchmarks, list)
         and bool(benchmarks)
-        and all(isinstance(inside(one, "metrics"), Mapping) for one in benchmarks)
+        and any(isinstance(inside(one, "metrics"), Mapping) for one in benchmarks)
     )
 
 
 def read_guidellm(data: Mapping[str, Any]) -> ResultsReading:
     """The reading of a report."""
-    rows: list[ResultRow] = []
     printed = next(filter(None, (name_in(inside(data, *at)) for at in MODEL_PLACES)), "")
     for one in data["benchmarks"]:
-        rows += _rows(one)
         for at in OWN_MODEL_PLACES:
             printed = printed or name_in(inside(one, *at)) or ""
+    runs = [_rows(one) for one in data["benchmarks"]]
     notes = []
+    if empty := sum(not rows for rows in runs):
+        notes.append(Note("results_runs_empty", {"left": empty}))
     form = inside(data, "metadata", "version")
     version = name_in(inside(data, "metadata", "guidellm_version"))
     if (form is not None and form not in KNOWN_REPORTS) or not version_between(version, KNOWN):
@@ -80,15 +82,15 @@ def read_guidellm(data: Mapping[str, Any]) -> ResultsReading:
     return ResultsReading(
         tool="guidellm",
         version=version,
-        rows=capped(rows),
+        rows=capped(numbered(runs)),
         known={} if model is None else {"model": model},
         printed_model=printed,
         notes=tuple(notes),
     )
 
 
-def _rows(benchmark: Mapping[str, Any]) -> list[ResultRow]:
-    metrics = benchmark["metrics"]
+def _rows(benchmark: Any) -> list[ResultRow]:
+    metrics = inside(benchmark, "metrics")
     totals = inside(metrics, "request_totals")
     completed = whole(positive(inside(totals, "successful")))
     completed = completed or whole(positive(_of(metrics, "request_latency", "count")))
@@ -132,7 +134,7 @@ def _rows(benchmark: Mapping[str, Any]) -> list[ResultRow]:
     return serving_rows(load, measured, ("imported_mean_lengths",) if any(spreads) else ())
 
 
-def _strategy(benchmark: Mapping[str, Any]) -> tuple[str, int | None, float | None]:
+def _strategy(benchmark: Any) -> tuple[str, int | None, float | None]:
     """How requests were sent, how many at once and how many a second, from where each version says it."""
     for place in ("config", "args"):
         strategy = inside(benchmark, place, "strategy")
@@ -145,12 +147,12 @@ def _strategy(benchmark: Mapping[str, Any]) -> tuple[str, int | None, float | No
     return "", None, None
 
 
-def _tokens(metrics: Mapping[str, Any], name: str, side: str) -> int | None:
+def _tokens(metrics: Any, name: str, side: str) -> int | None:
     """Mean tokens of successful requests; 0.6 and later keep them by modality."""
     mean = positive(_of(metrics, name, "mean"))
     mean = mean or positive(inside(metrics, "text", "tokens", side, "successful", "mean"))
     return whole(mean)
 
 
-def _of(metrics: Mapping[str, Any], name: str, *keys: str) -> Any:
+def _of(metrics: Any, name: str, *keys: str) -> Any:
     return inside(metrics, name, "successful", *keys)

@@ -6,7 +6,6 @@ tokens. `avg_ns` is the time of the whole test.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,8 +13,17 @@ from typing import Any
 from planner.catalog.formats import weight_format
 from planner.catalog.search import resolve
 from planner.errors import Note, UnknownItem
-from planner.measure.readers.results import ResultRow, ResultsReading, Stat, alike, capped, stat
+from planner.measure.readers.results import (
+    ResultRow,
+    ResultsReading,
+    Stat,
+    alike,
+    capped,
+    numbered,
+    stat,
+)
 from planner.measure.readers.untrusted import (
+    csv_rows,
     finite,
     known_model,
     name_in,
@@ -45,14 +53,8 @@ def read_llama_bench(tests: Sequence[Mapping[str, Any]]) -> ResultsReading:
     """The reading of tests, each with the fields of JSON or CSV; all of one model on one device."""
     mine, others = alike(tests, _what)
     first, notes = mine[0], [*others]
-    rows = []
-    deep = 0
-    for one in mine:
-        row = _row(one)
-        deep += row is None
-        if row is not None:
-            rows.append(row)
-    if deep:
+    runs = [_rows(one) for one in mine]
+    if deep := sum(not rows for rows in runs):
         notes.append(Note("results_tests_left_out", {"left": deep}))
     file = name_in(first.get("model_filename")) or ""
     stem = re.split(r"[/\\]", file)[-1].removesuffix(".gguf")
@@ -72,7 +74,7 @@ def read_llama_bench(tests: Sequence[Mapping[str, Any]]) -> ResultsReading:
     return ResultsReading(
         tool="llama-bench",
         version=known.get("engine_version"),
-        rows=capped(rows),
+        rows=capped(numbered(runs)),
         known=known,
         printed_model=stem or str(first.get("model_type") or "")[:100],
         printed_gpu=card,
@@ -83,7 +85,7 @@ def read_llama_bench(tests: Sequence[Mapping[str, Any]]) -> ResultsReading:
 
 def tests_of_csv(text: str) -> list[dict[str, Any]]:
     """The rows of CSV as tests; one that isn't whole is left out."""
-    lines = csv.reader(text.splitlines())
+    lines = csv_rows(text)
     header = next(lines, [])
     whole_rows = [cells for cells in lines if len(cells) == len(header)]
     if whole_rows and not text.endswith(("\n", '"')):
@@ -146,8 +148,8 @@ def _what(test: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(str(test.get(key)) for key in keys)
 
 
-def _row(test: Mapping[str, Any]) -> ResultRow | None:
-    """A test's row; None where it is none of ours: a prompt behind a cache, or nothing measured."""
+def _rows(test: Mapping[str, Any]) -> list[ResultRow]:
+    """A test's row; none where it is none of ours: a prompt behind a cache, or nothing measured."""
     prompt, generated = _tokens(test, "n_prompt"), _tokens(test, "n_gen")
     depth = _tokens(test, "n_depth")
     samples = test.get("samples_ns")
@@ -159,7 +161,7 @@ def _row(test: Mapping[str, Any]) -> ResultRow | None:
         deviation=test.get("stddev_ns"),
     )
     if time is None or not prompt + generated or (depth and prompt):
-        return None
+        return []
     measured: dict[RecordQuantity, Stat]
     if prompt and generated:
         measured = {"e2e_s": time}
@@ -171,7 +173,7 @@ def _row(test: Mapping[str, Any]) -> ResultRow | None:
         measured = {"tpot_s": _per_token(time, generated)}
         shape = {"input_tokens": max(depth, 1), "output_tokens": generated}
     codes = () if runs else ("imported_repeats_unknown",)
-    return ResultRow({**shape, "concurrency": 1}, "together", "fit", measured, codes)
+    return [ResultRow({**shape, "concurrency": 1}, "together", "fit", measured, codes)]
 
 
 def _per_token(time: Stat, tokens: int) -> Stat:

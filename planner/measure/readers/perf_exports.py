@@ -6,7 +6,6 @@ and one of totals, whose names carry the unit in parentheses, and neither the mo
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,6 +24,7 @@ from planner.measure.readers.results import (
     stat,
 )
 from planner.measure.readers.untrusted import (
+    csv_rows,
     inside,
     known_model,
     name_in,
@@ -110,8 +110,7 @@ def read_perf_csv(text: str) -> ResultsReading:
     """The reading of a CSV export; a last line that doesn't end may have been cut, and isn't read."""
     table: dict[str, dict[str, Any]] = {}
     header: list[str] = []
-    whole_lines = text[: text.rfind("\n") + 1].splitlines()
-    for cells in csv.reader(whole_lines):
+    for cells in csv_rows(text[: text.rfind("\n") + 1]):
         if not cells:
             continue
         if cells[0] == "Metric":

@@ -8,6 +8,7 @@ from typing import Any
 
 from planner.errors import InvalidInput, Note
 from planner.measure.readers import guidellm, llama_bench, perf_exports, serving_results
+from planner.measure.readers.limits import within_limits
 from planner.measure.readers.results import ResultsReading
 from planner.measure.readers.untrusted import MAX_LINE, json_of, text_of
 from planner.measure.record import MAX_ROWS
@@ -56,7 +57,7 @@ def recognise(data: bytes | str, field: str = "results") -> ResultsReading:
         raise _foreign(field)
     if not reading.rows:
         raise InvalidInput("results_without_figures", field=field, tool=reading.tool)
-    return reading
+    return within_limits(reading, field)
 
 
 def _from_tests(tests: Sequence[Document], field: str) -> ResultsReading:
@@ -68,22 +69,23 @@ def _from_tests(tests: Sequence[Document], field: str) -> ResultsReading:
 
 def _from_json(text: str, field: str) -> ResultsReading:
     documents, cut = _documents(text, field)
-    if not documents:
-        raise _foreign(field)
-    first = documents[0]
-    for is_one, read_one in ONE_READERS:
-        if is_one(first):
-            return read_one(first)
-    for is_one, read in LIST_READERS:
-        if is_one(first):
-            mine = [one for one in documents if is_one(one)]
-            reading = read(mine[:MAX_ROWS])
-            left = len(documents) - len(mine) + cut
-            if not left:
-                return reading
-            note = Note("results_lines_left_out", {"left": left})
-            return replace(reading, notes=(*reading.notes, note))
+    for first in documents:
+        for is_one, read_one in ONE_READERS:
+            if is_one(first):
+                return _telling(read_one(first), len(documents) - 1 + cut)
+        for is_one, read in LIST_READERS:
+            if is_one(first):
+                mine = [one for one in documents if is_one(one)]
+                return _telling(read(mine[:MAX_ROWS]), len(documents) - len(mine) + cut)
     raise _foreign(field)
+
+
+def _telling(reading: ResultsReading, left: int) -> ResultsReading:
+    """The reading with how many lines or objects of its file aren't in it."""
+    if not left:
+        return reading
+    note = Note("results_lines_left_out", {"left": left})
+    return replace(reading, notes=(*reading.notes, note))
 
 
 def _documents(text: str, field: str) -> tuple[list[Document], int]:
@@ -109,7 +111,7 @@ def _documents(text: str, field: str) -> tuple[list[Document], int]:
             found.append(one)
         else:
             broken += 1
-    if not found or broken > 1:
+    if not found:
         raise InvalidInput("results_not_json", field=field, expected="; ".join(EXPECTED))
     return found, broken
 

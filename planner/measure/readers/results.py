@@ -110,6 +110,7 @@ class ResultRow:
         noisy: so much went wrong that it doesn't count.
         request_rate_per_s: at which requests came, for "poisson" alone.
         varied: its requests differ in length, and the workload's lengths are means.
+        run: its number among the runs that were read, from 1.
     """
 
     workload: Mapping[str, int]
@@ -120,6 +121,7 @@ class ResultRow:
     noisy: bool = False
     request_rate_per_s: float | None = None
     varied: bool = False
+    run: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,11 @@ def serving_rows(
     if sent < FEW_ROUNDS * load.in_flight:
         return [row(load.in_flight, "other", every, "imported_few_requests")]
     return [row(load.in_flight, "fit", every)]
+
+
+def numbered(runs: Iterable[Sequence[ResultRow]]) -> list[ResultRow]:
+    """The rows of runs one after another, each with its run's number."""
+    return [replace(row, run=number) for number, rows in enumerate(runs, 1) for row in rows]
 
 
 def capped(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:

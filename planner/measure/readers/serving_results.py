@@ -23,6 +23,7 @@ from planner.measure.readers.results import (
     alike,
     capped,
     differ,
+    numbered,
     serving_rows,
     stat,
 )
@@ -93,7 +94,7 @@ def read_vllm_serve(documents: Sequence[Mapping[str, Any]]) -> ResultsReading:
     return ResultsReading(
         tool="vllm-bench-serve",
         version=None,
-        rows=capped([row for data in mine for row in _serve_rows(data)]),
+        rows=capped(numbered(map(_serve_rows, mine))),
         known=_with_model(known, printed),
         printed_model=printed,
         date=_date(mine[0].get("date")),
@@ -123,7 +124,7 @@ def read_sglang_serve(documents: Sequence[Mapping[str, Any]]) -> ResultsReading:
     if copies > 1 and inside(info, "enable_dp_attention") is True and (ranks or 1) % copies == 0:
         known |= {"tp": (ranks or copies) // copies, "dp": copies}
         copies = 1
-    rows = [row for data in mine for row in _serve_rows(data)]
+    rows = numbered(map(_serve_rows, mine))
     if (
         copies > 1
     ):  # several copies of the model behind one address: the planner's deployment is one

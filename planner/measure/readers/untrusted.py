@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -71,6 +72,18 @@ def lines_of(text: str) -> Iterator[tuple[int, str]]:
         line = text[start : min(end + 1, start + MAX_LINE)]
         yield number, line.removesuffix("\r\n") + "\n" if line.endswith("\r\n") else line
         start = end + 1
+
+
+def csv_rows(text: str) -> Iterator[list[str]]:
+    """The rows of a table, each with its cells; one that can't be read is passed over."""
+    rows = csv.reader(text.splitlines())
+    while True:
+        try:
+            yield next(rows)
+        except StopIteration:
+            return
+        except csv.Error:
+            continue
 
 
 def finite(value: Any) -> float | None:

@@ -20,7 +20,7 @@ from planner.measure.readers import (
     row_notes,
 )
 from planner.measure.record import measurements_of, parse_record, record_text, scenario_of
-from planner.ui.locale import LANGUAGES, catalogue, say_note
+from planner.ui.locale import LANGUAGES, catalogue, say_error, say_note
 from tests.measure.readers.fixture_results import H100, RESULTS, data, given_for
 
 
@@ -281,6 +281,88 @@ def test_guidellm() -> None:
     assert (at_a_rate.role, at_a_rate.workload["concurrency"]) == ("other", 7)
     assert rates.noisy
     assert times.noisy
+
+
+def with_benchmarks(**changes: Any) -> bytes:
+    """The report with the first benchmark changed."""
+    document = json.loads(data("guidellm-0.5.json"))
+    document["benchmarks"][0] |= changes
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize("rate", [2e6, 1e-9, 1e15])
+def test_a_rate_that_nobody_can_send_leaves_its_own_run_out(rate: float) -> None:
+    strategy = {"config": {"strategy": {"type_": "poisson", "rate": rate}}}
+    reading = recognise(with_benchmarks(**strategy))
+    assert reading.rows == recognise(data("guidellm-0.5.json")).rows[1:]
+    (note,) = reading.notes
+    assert (note.code, note.values["figure"]) == ("results_out_of_range", "request_rate_per_s")
+    assert f"1 ({rate})" in say_note(note, "en")
+    assert "entre 0,000001 y 1.000.000" in say_note(note, "es")
+    record = complete(reading, given_for("guidellm-0.5.json"))
+    assert record.notes == ["imported_in_part"]
+    assert parse_record(record_text(record)) == record
+
+
+@pytest.mark.parametrize("metrics", [None, [], {}, {"request_totals": {"successful": 0}}])
+def test_a_benchmark_without_metrics_leaves_the_others(metrics: Any) -> None:
+    reading = recognise(with_benchmarks(metrics=metrics))
+    assert reading.rows == recognise(data("guidellm-0.5.json")).rows[1:]
+    assert [note.code for note in reading.notes] == ["results_runs_empty"]
+
+
+def test_the_only_run_is_refused_with_its_figure_and_limits() -> None:
+    document = json.loads(data("vllm-serve.json")) | {"output_throughput": 1e14}
+    with pytest.raises(InvalidInput) as refusal:
+        recognise(json.dumps(document))
+    assert refusal.value.code == "measurement_row_out_of_range"
+    assert say_error(refusal.value, "en").startswith(
+        "In the measurement, row 1: output_tokens_per_s is 100000000000000.0, which isn’t between"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "figure"),
+    [
+        ({"median_ttft_ms": 1e13}, "ttft_s"),
+        ({"total_input_tokens": 10**17}, "input_tokens"),
+        ({"max_concurrency": 10**7, "num_prompts": 10**8}, "concurrency"),
+    ],
+)
+def test_one_bad_line_leaves_the_others(changes: dict[str, Any], figure: str) -> None:
+    lines = [json.loads(line) for line in data("vllm-serve-sweep.jsonl").splitlines()]
+    whole = recognise(data("vllm-serve-sweep.jsonl"))
+    lines[1] |= changes
+    reading = recognise("\n".join(map(json.dumps, lines)))
+    assert [row.run for row in reading.rows] == [row.run for row in whole.rows if row.run != 2]
+    assert [note.values["figure"] for note in reading.notes] == [figure]
+    assert len(complete(reading, given_for("vllm-serve-sweep.jsonl")).rows) == len(reading.rows)
+
+
+def test_many_bad_lines_are_named_up_to_a_bound() -> None:
+    line = json.loads(data("vllm-serve.json"))
+    bad = [line | {"output_throughput": 1e13 + i} for i in range(50)]
+    reading = recognise("\n".join(map(json.dumps, [line, *bad])))
+    assert len(reading.rows) == 1
+    (note,) = reading.notes
+    assert note.values["left"] == 50
+    assert say_note(note, "en").endswith("21 (10000000000019.0), … of those read.")
+
+
+def test_lines_that_are_none_leave_the_others_wherever_they_stand() -> None:
+    lines = data("vllm-serve-sweep.jsonl").decode().splitlines()
+    mixed = ["[1, 2", "# a remark", '{"other": 1}', *lines, "{", "null"]
+    reading = recognise("\n".join(["{}", *mixed]))
+    assert reading.rows == recognise(data("vllm-serve-sweep.jsonl")).rows
+    (note,) = reading.notes
+    assert (note.code, note.values["left"]) == ("results_lines_left_out", 6)
+
+
+@pytest.mark.parametrize("name", ["aiperf.csv", "genai-perf.csv", "llama-bench.csv"])
+def test_a_row_of_a_table_that_is_none_leaves_the_others(name: str) -> None:
+    head, *rest = data(name).decode().splitlines(keepends=True)
+    cell = "x" * 200_000  # more than Python's own reader takes
+    assert recognise("".join([head, cell + "\n", *rest])).rows == recognise(data(name)).rows
 
 
 def test_guidellm_s_earlier_reports() -> None:
