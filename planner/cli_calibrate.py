@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from planner.measure.predict import resolve_run
 from planner.measure.record import (
     MAX_BYTES,
     Record,
+    json_of,
     measurements_of,
     parse_record,
     record_text,
@@ -143,10 +143,7 @@ def calibration_values(path: str, gpu: str | None) -> dict[str, Any]:
 
 
 def _calibration_alone(text: str) -> OwnCalibration:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidInput("measurement_not_json", field="calibration") from None
+    data = json_of(text, "calibration")
     if not isinstance(data, dict):
         raise InvalidInput("measurement_foreign", field="calibration")
     return parse_own_calibration(data)

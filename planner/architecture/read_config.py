@@ -57,7 +57,8 @@ def parse_config(text: str | bytes) -> dict[str, Any]:
     value = None if keys is None else _plain_value(text, keys)
     if value is None:
         value = _value(text)
-    _check_characters(text, value)
+    if holds_half_a_pair(text, value):
+        raise InvalidConfig("config_not_utf8", position=0)
     if not isinstance(value, dict):
         raise InvalidConfig("config_not_object", given=shown(value))
     return value
@@ -172,14 +173,15 @@ def _check_shape(text: str) -> None:
             depth -= 1
 
 
-def _check_characters(text: str, value: Any) -> None:
-    """Refuse half of a surrogate pair: nothing could show or store it."""
+def holds_half_a_pair(text: str, value: Any) -> bool:
+    """Whether JSON, as its text and its value, holds half of a surrogate pair: nothing could show or store it."""
     if (text.isascii() and "\\" not in text) or not _SURROGATE.search(text):
-        return
+        return False
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
-        raise InvalidConfig("config_not_utf8", position=0) from None
+        return True
+    return False
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

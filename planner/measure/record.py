@@ -7,11 +7,12 @@ by the page, the store and `calibrate`. It comes from outside as often as not, s
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from planner.architecture.read_config import holds_half_a_pair, parse_config
 from planner.catalog.devices import DeviceEntry, Name, Strict, entry_error
 from planner.catalog.measurements import POISSON, QUANTITIES, RATE, Measurement, is_sane, sane_range
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
@@ -20,6 +21,7 @@ from planner.scenario import Scenario
 
 MAX_BYTES = 8_000_000
 MAX_ROWS = 5_000
+MOST_DIGITS = 20  # of a whole number that is read as one
 # Of arrivals at random fewer don't reach a steady state, nor does a server that finishes a smaller share of what comes:
 # its queue grew.
 LEAST_ARRIVALS, KEPT_UP = 30, 0.7
@@ -40,6 +42,7 @@ RecordQuantity = Literal[
 Arrivals = Literal["loop", "together", "burst", "offline", "poisson"]
 Origin = Literal["device", "endpoint", "imported"]
 Outcome = Literal["measured", "out_of_memory", "failed", "not_run"]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Spread(Strict):
@@ -102,7 +105,7 @@ class Row(Strict):
     """
 
     id: str = Field(min_length=1, max_length=120)
-    scenario: dict[str, str | int | float | bool]
+    scenario: dict[str, str | int | Finite | bool]
     arrivals: Arrivals
     request_rate_per_s: float | None = None
     varied: bool = False
@@ -176,13 +179,11 @@ def parse_record(text: str | bytes, field: str = "measurement") -> Record:
     Raises:
         InvalidInput: where it is too big, not JSON, not a record (naming the first key that is wrong) or of a newer
             version, or where a row's figure or rate lies outside its `sane_range`.
+        InvalidConfig: where a configuration in it isn't one (`parse_config`).
     """
     if len(text) > MAX_BYTES:
         raise InvalidInput("measurement_too_big", field=field, limit_bytes=MAX_BYTES)
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidInput("measurement_not_json", field=field) from None
+    data = json_of(text, field)
     if not isinstance(data, dict) or data.get("format") != "headroom-measurement":
         raise InvalidInput("measurement_foreign", field=field)
     if data.get("schema_version") != 1:
@@ -193,7 +194,37 @@ def parse_record(text: str | bytes, field: str = "measurement") -> Record:
     except ValidationError as error:
         raise entry_error(error, "measurement_bad_entry", field) from None
     require_sane(record, field)
-    return record
+    configs = {name: _config(config, field) for name, config in record.configs.items()}
+    return record.model_copy(update={"configs": configs})
+
+
+def json_of(text: str | bytes, field: str) -> Any:
+    """A JSON document, a whole number that nothing counts to as the float it is nearest to.
+
+    Raises:
+        InvalidInput: where it isn't one, or holds letters that can't be written.
+    """
+
+    def whole(digits: str) -> int | float:
+        return int(digits) if len(digits) <= MOST_DIGITS else float(digits)
+
+    try:
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text))
+        data = json.loads(text, parse_int=whole)
+        if not holds_half_a_pair(text, data):
+            return data
+    except (ValueError, RecursionError):
+        pass
+    raise InvalidInput("measurement_not_json", field=field)
+
+
+def _config(config: dict[str, Any], field: str) -> dict[str, Any]:
+    """A configuration as one that is pasted is read, within the same bounds."""
+    try:
+        return parse_config(json.dumps(config))
+    except RecursionError:
+        raise InvalidInput("measurement_not_json", field=field) from None
 
 
 def require_sane(record: Record, field: str = "measurement") -> None:
@@ -232,8 +263,8 @@ def calibration_record(content: bytes) -> Record | None:
     if len(content) > MAX_BYTES or not all(f'"{key}"'.encode() in content for key in ALONE):
         return None
     try:
-        data = json.loads(content)
-    except (ValueError, RecursionError):
+        data = json_of(content, "measurement")
+    except InvalidInput:
         return None
     if not isinstance(data, dict) or not all(key in data for key in ALONE):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from planner.measure.record import Record, RecordQuantity, Row
 from planner.ui.endpoint_words import failure_words, load_words
-from planner.ui.measure_words import kind_of
+from planner.ui.measure_words import kind_of, stated
 from planner.ui.state import language
 from planner.ui.widgets import draw, h, shown, table_html
 
@@ -40,16 +40,12 @@ def _load(row: Row) -> tuple[str, ...]:
         h("endpoint.answered", done=row.counts.get("done", 0), all=sum(row.counts.values())),
         h(
             "endpoint.lengths",
-            input=_asked(row, "input_tokens"),
-            output=_asked(row, "output_tokens"),
+            input=stated(row, "input_tokens"),
+            output=stated(row, "output_tokens"),
         ),
         *(html.escape(shown(rate.median, "rate")) if rate else "–" for rate in rates),
         html.escape(failure_words(row, language())) or "–",
     )
-
-
-def _asked(row: Row, name: str) -> int:
-    return int(row.scenario.get(name, 0))
 
 
 def _percentiles(row: Row) -> Iterator[tuple[str, ...]]:

@@ -52,10 +52,18 @@ def row_words(row: Row) -> str:
     return h(
         "measure.row",
         what=", ".join(str(one) for one in known if one) or "–",
-        input=int(said.get("input_tokens", 0)),
-        output=int(said.get("output_tokens", 0)),
-        batch=int(said.get("concurrency", 1)),
+        input=stated(row, "input_tokens"),
+        output=stated(row, "output_tokens"),
+        batch=stated(row, "concurrency", 1),
     )
+
+
+def stated(row: Row, name: str, usual: int = 0) -> int:
+    """A whole number of a row's scenario; what is usual where it states none, or something else."""
+    try:
+        return int(float(row.scenario.get(name, usual)))
+    except (ValueError, OverflowError):
+        return usual
 
 
 def spread_words(spread: Spread, kind: str) -> str:
@@ -216,7 +224,8 @@ def import_words(record: Record) -> list[str]:
     """What to know about imported rows, as HTML."""
     if record.origin != "imported":
         return []
-    found = [note for note in row_notes(record.rows) if f"note.{note.code}" in _known(language())]
+    found = [note for note in row_notes(record.rows) if note.code.startswith("imported")]
+    found = [note for note in found if f"note.{note.code}" in _known(language())]
     return [note_html(_with_labels(note)) for note in found]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -12,14 +13,15 @@ from planner.measure.comparison import compare_record, counted, is_rate, is_time
 from planner.measure.readers import read_results
 from planner.measure.store import Store
 from planner.ui.locale import LANGUAGES, text
+from tests.measure.test_record import document, row
 from tests.ui.driver import charts, clean, markup, named, open_app, words
 
 FIXTURES = Path(__file__).resolve().parents[1] / "measure" / "readers" / "fixtures"
 
 
-def upload(language: str, name: str, **query: str) -> AppTest:
+def upload(language: str, name: str, content: bytes | None = None, **query: str) -> AppTest:
     app = open_app("measure", locale=language, **query)
-    content = (FIXTURES / name).read_bytes()
+    content = content or (FIXTURES / name).read_bytes()
     named(app.file_uploader, "measure_import_file").set_value((name, content, "text/plain"))
     app.run()
     clean(app)
@@ -117,3 +119,24 @@ def test_a_name_that_the_catalogue_lacks_is_shown(own_machine: Path) -> None:
     assert "nobody/nothing" in words(app).replace("\\", "")
     assert Store(own_machine).kept() == []
     assert text("error.reading_empty", "en") not in words(app)
+
+
+def test_what_is_left_out_of_a_file_is_said(own_machine: Path) -> None:
+    report = json.loads((FIXTURES / "guidellm-0.5.json").read_bytes())
+    report["benchmarks"][1]["config"]["strategy"] = {"type_": "poisson", "rate": 2e6}
+    app = upload("es", "guidellm.json", json.dumps(report).encode())
+    assert "request_rate_per_s no está entre 0,000001 y 1.000.000: número 2 (2000000.0)" in words(
+        app
+    )
+
+
+def test_a_measurement_that_says_odd_things_is_shown_all_the_same(own_machine: Path) -> None:
+    """Codes of other sentences, lengths that are none: by hand, or from another version."""
+    odd = {"model": "gpt2", "input_tokens": "many", "output_tokens": "nan", "concurrency": "1e999"}
+    rows = [row("a", scenario=odd, notes=["batch_done", "imported", "imported_mean:tpot_s"])]
+    for origin in ("imported", "endpoint"):
+        record = document(name=origin, rows=rows, origin=origin, notes=["results_version_unread"])
+        app = upload("en", "odd.json", json.dumps(record).encode())
+        press(app)
+        assert {one.name for one in Store(own_machine).kept()} >= {origin}
+        assert "batch_done" in words(app)  # as it stands, without the sentence of another

@@ -44,20 +44,26 @@ def recognise(data: bytes | str, field: str = "results") -> ResultsReading:
         InvalidInput: where it is too big, empty, cut short, of no tool that is read, or without a figure.
     """
     text = text_of(data, field)
-    start = text.lstrip()
-    if start[0] in "[{":
-        reading = _from_json(text, field)
-    elif start.startswith(LLAMA_BENCH_CSV) or ("build_number" in start.partition("\n")[0]):
-        reading = _from_tests(llama_bench.tests_of_csv(text), field)
-    elif start.startswith(perf_exports.CSV_START):
-        reading = perf_exports.read_perf_csv(start)
-    elif "| t/s" in " ".join(start[:MAX_LINE].split()):
-        reading = _from_tests(llama_bench.tests_of_markdown(text), field)
-    else:
-        raise _foreign(field)
+    try:
+        reading = _read(text, field)
+    except RecursionError:  # in comparing or showing what only just could be parsed
+        raise _not_json(field) from None
     if not reading.rows:
         raise InvalidInput("results_without_figures", field=field, tool=reading.tool)
     return within_limits(reading, field)
+
+
+def _read(text: str, field: str) -> ResultsReading:
+    start = text.lstrip()
+    if start[0] in "[{":
+        return _from_json(text, field)
+    if start.startswith(LLAMA_BENCH_CSV) or ("build_number" in start.partition("\n")[0]):
+        return _from_tests(llama_bench.tests_of_csv(text), field)
+    if start.startswith(perf_exports.CSV_START):
+        return perf_exports.read_perf_csv(start)
+    if "| t/s" in " ".join(start[:MAX_LINE].split()):
+        return _from_tests(llama_bench.tests_of_markdown(text), field)
+    raise _foreign(field)
 
 
 def _from_tests(tests: Sequence[Document], field: str) -> ResultsReading:
@@ -112,8 +118,12 @@ def _documents(text: str, field: str) -> tuple[list[Document], int]:
         else:
             broken += 1
     if not found:
-        raise InvalidInput("results_not_json", field=field, expected="; ".join(EXPECTED))
+        raise _not_json(field)
     return found, broken
+
+
+def _not_json(field: str) -> InvalidInput:
+    return InvalidInput("results_not_json", field=field, expected="; ".join(EXPECTED))
 
 
 def _foreign(field: str) -> InvalidInput:
