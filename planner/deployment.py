@@ -332,7 +332,7 @@ def _resolve(
         assumptions.append(Note("recurrent_state_dtype", {"engine": chosen.name, "dtype": kept}))
     products = product_dtypes(stored, chosen.id, card)
     parts = work(architecture, stored, layouts.step, parallelism, dtype, products)
-    hardware = hardware_of(card)
+    hardware = hardware_of(card, sums_in_fp16=settings.sums_in_fp16)
     machine, machine_basis = None, Basis.EXACT
     if offload is not None and offload.computes:
         machine = host_of(card)

@@ -82,6 +82,7 @@ class EngineSettings:
         batched_tokens_follow_context: a prompt is profiled whole, so that a step is as long as the context.
         logits_for_all_tokens: prefill computes logits of every prompt token.
         flash_attention: attention needs no score matrix.
+        sums_in_fp16: products in fp16 are summed up in fp16, which some cards do faster than in fp32.
         states: how recurrent state and the inputs of convolutions are kept; state_pool: what is set apart for it.
         fragmentation_fraction: of activations and cache lost to the allocator.
         window_tokens_ratio: tokens of windowed layers for each token of full layers in a pool split once; 0: not split.
@@ -117,6 +118,7 @@ class EngineSettings:
     batched_tokens_follow_context: bool
     logits_for_all_tokens: bool
     flash_attention: bool
+    sums_in_fp16: bool
     states: StateRule
     state_pool: StatePoolRule
     fragmentation_fraction: float
@@ -290,6 +292,7 @@ def _settings(
         batched_tokens_follow_context=flags.get("batched_tokens_follow_context", False),
         logits_for_all_tokens=flags.get("logits_for_all_tokens", False),
         flash_attention=flags.get("flash_attention", True),
+        sums_in_fp16=flags.get("sums_in_fp16", False),
         states=chosen.states,
         state_pool=chosen.state_pool,
         fragmentation_fraction=optional("fragmentation_fraction"),

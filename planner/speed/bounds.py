@@ -42,7 +42,7 @@ def tpot_bound(work: Work, hardware: Hardware, batch: Quantity, context_tokens: 
     Raises:
         MissingFigure: where one accelerator lacks a rate that the step needs; arrays give NaN.
     """
-    parallelism, share = work.parallelism, work.host
+    parallelism, share, hardware = work.parallelism, work.host, hardware.at_best()
     if share is not None:
         work = share.resident
     sequences = maximum(batch / (parallelism.dp * parallelism.pp), 1.0)
@@ -82,7 +82,7 @@ def ttft_bound(
     Raises:
         MissingFigure: where one accelerator lacks a rate that the prompt needs; arrays give NaN.
     """
-    share = work.host
+    share, hardware = work.host, hardware.at_best()
     if share is not None:
         work = share.resident
     new_tokens = maximum(input_tokens - cached_tokens, 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
@@ -48,6 +48,8 @@ class Hardware:
         l2_bytes: last-level cache of the device (bytes); 0 where it isn't stated, so that nothing fits into it.
         link_bytes_per_s: to its peers, one direction (B/s); NaN where there is no link.
         host: the machine around it, where an engine uses that too.
+        best_peaks: `peaks` with products in fp16 summed up in fp16, which some cards do twice as fast; None where the
+            engine sums up in fp32, or no card gains by it.
     """
 
     name: str
@@ -56,6 +58,11 @@ class Hardware:
     l2_bytes: Quantity
     link_bytes_per_s: Quantity
     host: HostRates | None = None
+    best_peaks: Mapping[str, Quantity] | None = None
+
+    def at_best(self) -> Hardware:
+        """The rates that nothing exceeds. `peaks` are what efficiencies are parts of."""
+        return self if self.best_peaks is None else replace(self, peaks=self.best_peaks)
 
     def host_rates(self) -> HostRates:
         """The machine around it.
@@ -106,14 +113,20 @@ class Hardware:
 
 
 @lru_cache(maxsize=1024)
-def hardware_of(accelerator: Accelerator) -> Hardware:
-    """The rates of one accelerator of the catalogue."""
+def hardware_of(accelerator: Accelerator, *, sums_in_fp16: bool = False) -> Hardware:
+    """The rates of one accelerator of the catalogue.
+
+    Args:
+        sums_in_fp16: the engine's products in fp16 are summed up in fp16 too.
+    """
     peaks: dict[str, Quantity] = {}
     for dtype in ("fp32", "fp16", "bf16", "fp8", "int8", "fp4"):
         own = accelerator.peaks.get(dtype, 0.0)
         rate = max(own, accelerator.peaks.get(WIDENED.get(dtype, dtype), 0.0))
         if rate > 0:
             peaks[dtype] = rate
+    summed = accelerator.peaks.get("fp16_fp16acc", 0.0) if sums_in_fp16 else 0.0
+    best = peaks | {"fp16": summed} if summed > peaks.get("fp16", 0.0) else None
     try:
         link = accelerator.link_bytes_per_s
     except MissingFigure:
@@ -124,20 +137,27 @@ def hardware_of(accelerator: Accelerator) -> Hardware:
         peaks,
         accelerator.l2_bytes or 0.0,
         link,
+        best_peaks=best,
     )
 
 
 def stack_hardware(parts: Sequence[Hardware]) -> Hardware:
     """Several accelerators as one, with arrays in their order; NaN where one doesn't state a rate."""
-    dtypes = {dtype for part in parts for dtype in part.peaks}
+    gain = any(part.best_peaks is not None for part in parts)
     return Hardware(
         "",
         np.array([part.bandwidth_bytes_per_s for part in parts]),
-        {dtype: np.array([part.peaks.get(dtype, np.nan) for part in parts]) for dtype in dtypes},
+        _stack_peaks([part.peaks for part in parts]),
         np.array([part.l2_bytes for part in parts]),
         np.array([part.link_bytes_per_s for part in parts]),
         _stack_hosts([part.host for part in parts if part.host is not None]),
+        _stack_peaks([part.at_best().peaks for part in parts]) if gain else None,
     )
+
+
+def _stack_peaks(parts: Sequence[Mapping[str, Quantity]]) -> dict[str, Quantity]:
+    dtypes = {dtype for part in parts for dtype in part}
+    return {dtype: np.array([part.get(dtype, np.nan) for part in parts]) for dtype in dtypes}
 
 
 def _stack_hosts(parts: Sequence[HostRates]) -> HostRates | None:

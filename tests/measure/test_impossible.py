@@ -17,6 +17,7 @@ from planner.measure.impossible import (
 )
 from planner.measure.predict import run_of
 from planner.measure.record import Record, measurement_of
+from planner.speed.bounds import ttft_bound
 
 
 def record(
@@ -88,3 +89,19 @@ def test_no_end_of_a_predicted_rate_is_above_its_bound(
     (found,) = compare_record(made).figures
     most = most_tokens_per_s(run_of(measurement_of(made, made.rows[0])), "total_tokens_per_s")
     assert found.before.high <= most * (1 + 1e-9)
+
+
+def test_no_shipped_prompt_of_llama_cpp_is_quicker_than_its_floor() -> None:
+    """GeForce cards multiply in fp16 twice as fast where they sum up in it too, as llama.cpp has them do."""
+    ratios = {}
+    for row in measurements("llama-cpp"):
+        if row.measured.get("prefill_s") is None:
+            continue
+        run = run_of(row)
+        floor = ttft_bound(
+            run.deployment.work, run.deployment.hardware, float(row.scenario["input_tokens"])
+        )
+        ratios[row.id] = row.measured["prefill_s"] / float(floor.seconds)
+    assert len(ratios) > 100
+    assert min(ratios.values()) > 1.0, min(ratios, key=ratios.__getitem__)
+    assert min(ratios.values()) < 2.0

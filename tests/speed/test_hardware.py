@@ -58,3 +58,17 @@ def test_every_accelerator_has_a_bandwidth_and_a_sixteen_bit_rate():
         hardware = hardware_of(accelerator(id_))
         assert hardware.bandwidth_bytes_per_s > 0
         assert {"fp16", "bf16"} & hardware.peaks.keys(), id_
+
+
+def test_the_best_rate_of_fp16_is_that_of_an_engine_which_sums_up_in_it():
+    card, plain = accelerator("rtx-4080"), hardware_of(accelerator("rtx-4080"))
+    narrow = hardware_of(card, sums_in_fp16=True)
+    assert narrow.peaks == plain.peaks  # what efficiencies are parts of
+    assert plain.at_best() is plain
+    assert narrow.at_best().peak("fp16") == card.peaks["fp16_fp16acc"] > 1.9 * plain.peak("fp16")
+    assert narrow.at_best().peak("bf16") == plain.peak("bf16")
+    # Cards for servers sum up in fp32 as fast.
+    assert hardware_of(accelerator("h100-sxm-80gb"), sums_in_fp16=True).best_peaks is None
+    together = stack_hardware([plain, narrow])
+    assert together.at_best().peak("fp16").tolist() == [9.75e13, 1.949e14]
+    assert together.peak("fp16").tolist() == [9.75e13, 9.75e13]
