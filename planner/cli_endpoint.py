@@ -45,6 +45,12 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
         help="lengths of requests instead, taken in turn: lines of prompt and answer tokens; - for standard input",
     )
     parser.add_argument(
+        "--trace-name",
+        metavar="NAME",
+        default=None,
+        help="what the measurement calls that file, without its folder (default: its name)",
+    )
+    parser.add_argument(
         "--concurrency",
         default=None,
         metavar="N,N",
@@ -213,6 +219,7 @@ def _options(arguments: argparse.Namespace) -> tuple[Any, dict[str, dict[str, An
             "model": arguments.model,
             "api": arguments.api,
             "lengths": lengths,
+            "lengths_file": _lengths_file(arguments.trace, arguments.trace_name),
             "levels": levels_of(loops, arguments.rate, arguments.requests),
             "warmup": arguments.warmup,
             "max_seconds": arguments.max_seconds,
@@ -225,6 +232,13 @@ def _options(arguments: argparse.Namespace) -> tuple[Any, dict[str, dict[str, An
     if "model" in given and "gpu" in given:
         _resolve(given, configs, lengths[0])
     return options, configs
+
+
+def _lengths_file(trace: str | None, name: str | None) -> str | None:
+    """What the file of lengths is called; None without one, or where it has no name."""
+    if trace is None:
+        return None
+    return name or (None if trace == "-" else trace)
 
 
 def _resolve(

@@ -38,6 +38,8 @@ def endpoint_text(record: Record, language: str) -> str:
     """Each load, then what the record says of the whole, then predicted against measured."""
     software = ", ".join(f"{name} {value}" for name, value in record.software.items())
     lines = [text("endpoint.title", language, name=record.name, software=software)]
+    if record.lengths_file is not None:
+        lines.append(text("endpoint.lengths_file", language, file=record.lengths_file))
     # What holds for every load is said once.
     same = [code for code in _notes(record) if all(code in row.notes for row in record.rows)]
     for row in record.rows:

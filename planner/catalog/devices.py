@@ -39,6 +39,17 @@ Name = Annotated[str, BeforeValidator(tidied), Field(min_length=1, max_length=MA
 """What a person calls a measurement or a calibration."""
 
 
+def without_folders(path: object) -> object:
+    """The last part of a file's path, whichever system wrote it, tidied; None where nothing is left."""
+    if not isinstance(path, str):
+        return path
+    return tidied(path.replace("\\", "/").rpartition("/")[2]) or None
+
+
+FileName = Annotated[str | None, BeforeValidator(without_folders)]
+"""A file's name, never where it lies; None for none."""
+
+
 class DeviceEntry(Strict):
     """A device as a measurement found it.
 

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from planner.architecture.read_config import holds_half_a_pair, parse_config
-from planner.catalog.devices import DeviceEntry, Name, Strict, entry_error
+from planner.catalog.devices import DeviceEntry, FileName, Name, Strict, entry_error
 from planner.catalog.measurements import POISSON, QUANTITIES, RATE, Measurement, is_sane, sane_range
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
 from planner.errors import InvalidInput, brief
@@ -155,6 +155,7 @@ class Record(Strict):
         software: versions by name ("torch", "transformers", "driver", "cuda", "python", "engine").
         configs: config.json by model name, for rows whose model isn't in the catalogue.
         calibration: fitted to the rows that count; None where they don't tell anything.
+        lengths_file: name of the file that the requests' lengths were taken from; None where it was none.
     """
 
     format: Literal["headroom-measurement"]
@@ -170,6 +171,7 @@ class Record(Strict):
     rows: list[Row] = Field(max_length=MAX_ROWS)
     configs: dict[str, dict[str, Any]] = Field(default_factory=dict, max_length=50)
     calibration: OwnCalibration | None = None
+    lengths_file: FileName = None
     notes: list[str] = Field(default_factory=list, max_length=50)
 
 

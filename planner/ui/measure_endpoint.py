@@ -76,6 +76,8 @@ def endpoint_tab() -> None:
     file = trace_file()
     trace = None if file is None else file.lengths
     load = _load(lengths=not trace)
+    if load and file is not None and trace:
+        load |= {"trace-name": file.name}
     same = st.toggle(
         plain("measure.endpoint_same"), value=False, key="endpoint_same",
         help=t("measure.endpoint_same_help"), persist_state="session",

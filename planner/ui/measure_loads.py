@@ -19,6 +19,8 @@ def loads(record: Record) -> None:
     """Both tables; nothing for a record of something else."""
     if record.origin != "endpoint" or not record.rows:
         return
+    if record.lengths_file is not None:
+        draw(f'<p class="hr-about">{h("endpoint.lengths_file", file=record.lengths_file)}</p>')
     head = (
         h("measure.column.load"),
         h("endpoint.column.answered"),

@@ -233,8 +233,10 @@ def test_a_trace_sets_the_lengths(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("prompt,answer\n20,2\n40,3\n")
     with running() as fake:
-        code, _, err = ran(
+        code, printed, err = ran(
             tmp_path, fake, "--trace", str(trace), "--concurrency", "1", "--requests=4"
         )
         assert [body["max_tokens"] for body in fake.asked[-4:]] == [2, 3, 2, 3]
     assert code == 0, err
+    assert "Lengths of the requests: trace.csv." in printed
+    assert str(tmp_path) not in printed

@@ -138,8 +138,15 @@ def test_no_two_prompts_of_a_run_or_of_two_runs_are_the_same() -> None:
 def test_a_trace_is_taken_in_turn() -> None:
     trace = [{"input_tokens": 30, "output_tokens": n} for n in (2, 4, 6)]
     with running() as fake:
-        bench(fake, lengths=trace, levels=[{"concurrency": 1, "requests": 6}])
+        record = bench(
+            fake,
+            lengths=trace,
+            lengths_file="/somewhere/private/mine.csv",
+            levels=[{"concurrency": 1, "requests": 6}],
+        )
         assert [body["max_tokens"] for body in fake.asked[-6:]] == [2, 4, 6, 2, 4, 6]
+    assert record.lengths_file == "mine.csv"
+    assert "private" not in record_text(record)
 
 
 def test_poisson_arrivals_are_as_many_and_the_same_for_the_same_seed() -> None:

@@ -124,6 +124,25 @@ def test_a_name_keeps_only_what_can_be_shown() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("lengths.csv", "lengths.csv"),
+        ("/home/someone/lengths.csv", "lengths.csv"),
+        ("C:\\Users\\someone\\lengths.csv", "lengths.csv"),
+        ("x" * 200 + ".csv", "x" * 80),
+        ("\x1b[31mred", "[31mred"),
+        ("/home/someone/", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_file_of_lengths_is_kept_by_its_name_alone(given: str | None, kept: str | None) -> None:
+    record = parse_record(json.dumps(document(lengths_file=given)))
+    assert record.lengths_file == kept
+    assert parse_record(record_text(record)) == record
+
+
+@pytest.mark.parametrize(
     ("changes", "figure"),
     [
         ({"measured": {"tpot_s": SPREAD | {"median": 1e-310}}}, "tpot_s"),

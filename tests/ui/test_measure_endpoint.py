@@ -115,6 +115,7 @@ def test_a_file_of_lengths_reaches_the_command_line(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(content)))
     options, _ = _options(build_parser().parse_args(["measure", *arguments_given]))
     assert [(one.input_tokens, one.output_tokens) for one in options.lengths] == [(300, 20), (7, 9)]
+    assert options.lengths_file == "trace.csv"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -220,7 +221,7 @@ def test_percentiles_and_failures_of_each_load(
     record = {
         "format": "headroom-measurement", "schema_version": 1, "name": "server", "origin": "endpoint",
         "date": "2026-11-30T12:00:00+00:00", "accelerator": accelerator, "conditions": {"noisy": False},
-        "notes": ["out_of_time"],
+        "notes": ["out_of_time"], "lengths_file": "trace.csv",
         "rows": [
             {
                 "id": "endpoint-1-c4", "scenario": scenario, "arrivals": "loop", "role": "other",
@@ -235,6 +236,7 @@ def test_percentiles_and_failures_of_each_load(
     assert text("endpoint.load_closed", language, load=4.0) in said
     assert text("endpoint.answered", language, done=30, all=33) in said
     assert "HTTP 429: 2" in said
+    assert text("endpoint.lengths_file", language, file="trace.csv") in said
     assert text("word.timeout", language) in said
     assert text("measure.note.out_of_time", language) in said
     assert text("measure.note.ttft_from_sending", language) in said

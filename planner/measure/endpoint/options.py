@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from planner.catalog.devices import Strict, entry_error
+from planner.catalog.devices import FileName, Strict, entry_error
 from planner.catalog.measurements import RATE, sane_range
 from planner.errors import InvalidInput
 
@@ -65,6 +65,7 @@ class EndpointOptions(Strict):
         warmup: requests sent beforehand, which don't count.
         max_seconds, max_tokens: after so long, or so many tokens asked for, the rest isn't sent.
         timeout_s: for the connection, and for the wait between two pieces of an answer.
+        lengths_file: name of the file that the lengths were taken from; None where they weren't.
         given: fields of the scenario that the server doesn't tell: gpu, engine, weights, tp …
         seed: of the arrivals.
     """
@@ -73,6 +74,7 @@ class EndpointOptions(Strict):
     model: str = Field(default="", max_length=200)
     api: Literal["completions", "chat"] = "completions"
     lengths: list[Lengths] = Field(min_length=1, max_length=MAX_TRACE_LINES)
+    lengths_file: FileName = None
     levels: list[Level] = Field(min_length=1, max_length=MAX_LEVELS)
     warmup: int = Field(default=2, ge=0, le=50)
     max_seconds: float = Field(default=300.0, ge=LEAST_S, le=MAX_SECONDS, allow_inf_nan=False)

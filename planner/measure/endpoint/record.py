@@ -284,5 +284,6 @@ def endpoint_record(
         conditions=Conditions(noisy=False),
         rows=list(rows),
         configs=dict(configs),
+        lengths_file=options.lengths_file,
         notes=list(notes),
     )
