@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from planner.catalog.accelerators import PEAK_KEYS, Accelerator
 from planner.catalog.loader import Figure, Source
@@ -50,6 +52,31 @@ FileName = Annotated[str | None, BeforeValidator(without_folders)]
 """A file's name, never where it lies; None for none."""
 
 
+def _day(text: str) -> str:
+    try:
+        if date.fromisoformat(text).isoformat() == text:
+            return text
+    except ValueError:
+        pass
+    raise PydanticCustomError("entry_no_day", "date", {"given": brief(text)})
+
+
+def _moment(text: str) -> str:
+    """A day, or one with a time; of the ways in which ISO 8601 writes a day only the usual one."""
+    try:
+        if datetime.fromisoformat(text).date().isoformat() == text[:10]:
+            return text
+    except ValueError:
+        pass
+    raise PydanticCustomError("entry_no_moment", "date", {"given": brief(text)})
+
+
+Day = Annotated[str, AfterValidator(_day)]
+"""YYYY-MM-DD."""
+Moment = Annotated[str, AfterValidator(_moment)]
+"""YYYY-MM-DD, or with a time as ISO 8601 has it."""
+
+
 class DeviceEntry(Strict):
     """A device as a measurement found it.
 
@@ -72,7 +99,7 @@ class DeviceEntry(Strict):
     bandwidth_bytes_per_s: float = Field(gt=0, le=1e15, allow_inf_nan=False)
     cache_bytes: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
     peaks: dict[PeakDtype, float] = Field(min_length=1)
-    measured_on: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
+    measured_on: Day
 
     @property
     def id(self) -> str:

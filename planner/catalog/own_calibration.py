@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -19,7 +18,7 @@ from planner.catalog.accelerators import Accelerator
 from planner.catalog.accelerators import accelerator as catalogue_accelerator
 from planner.catalog.calibration_constants import Shelf, calibration_data, weights_kind
 from planner.catalog.calibrations import Calibration, Fit, build_calibration, calibration_for
-from planner.catalog.devices import Name, Strict, entry_error
+from planner.catalog.devices import Day, Name, Strict, entry_error
 from planner.errors import InvalidInput, Note, UnknownItem
 from planner.quantity import Basis
 
@@ -100,7 +99,7 @@ class OwnCalibration(Strict):
 
     schema_version: Literal[1]
     name: Name
-    date: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
+    date: Day
     accelerator: str = Field(min_length=1, max_length=160)
     engine: str = Field(min_length=1, max_length=40)
     engine_version: str = Field(max_length=40)
@@ -117,7 +116,6 @@ class OwnCalibration(Strict):
         count = sum(len(entries) for entries in self.constants.values())
         if not 0 < count <= MAX_CONSTANTS:
             raise ValueError(f"{count} constants, not 1 to {MAX_CONSTANTS}")
-        date.fromisoformat(self.date)
         for file, entries in self.constants.items():
             if file not in _files():
                 raise ValueError(f"no calibration file {file[:40]}")

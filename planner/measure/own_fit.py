@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from planner.catalog.calibration_constants import SHIPPED, Shelf, weights_kind
 from planner.catalog.measurements import DECODED, POISSON, RATES, READ, Measurement
@@ -133,7 +134,7 @@ def _fitted(
         try:
             _, stages = own_stages(seen, SHIPPED)
             found = _calibration(name, date, seen, stages, _held_out(seen, stages), _seen(checks))
-        except PlannerError:
+        except (PlannerError, ValidationError):  # a fit that lies beyond what a calibration holds
             return None
         if found is None:
             return None

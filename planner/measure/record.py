@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from planner.architecture.read_config import holds_half_a_pair, parse_config
-from planner.catalog.devices import DeviceEntry, FileName, Name, Strict, entry_error
+from planner.catalog.devices import DeviceEntry, FileName, Moment, Name, Strict, entry_error
 from planner.catalog.measurements import POISSON, QUANTITIES, RATE, Measurement, is_sane, sane_range
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
 from planner.errors import InvalidInput, brief
@@ -161,7 +161,7 @@ class Record(Strict):
     format: Literal["headroom-measurement"]
     schema_version: Literal[1]
     name: Name
-    date: str = Field(min_length=10, max_length=40)
+    date: Moment
     origin: Origin
     accelerator: str = Field(max_length=160)
     device: DeviceEntry | None = None

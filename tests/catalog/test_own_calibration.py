@@ -143,7 +143,7 @@ def test_a_peak_must_be_above_zero() -> None:
         ({"constants": {"transformers": {"cpu.weights": CONSTANT | {"value": 1e-300}}}}, "-"),
         ({"constants": {"transformers": {"cpu.layer_s": CONSTANT | {"value": 1e5}}}}, "-"),
         ({"date": "yesterday"}, "date"),
-        ({"date": "2026-99-99"}, "-"),
+        ({"date": "2026-99-99"}, "date"),
         ({"unknown": 1}, "unknown"),
     ],
 )

@@ -189,6 +189,12 @@ def test_one_row_or_none_gives_no_calibration() -> None:
         assert calibrated(record.model_copy(update={"rows": kept})).calibration is None
 
 
+def test_a_fit_that_no_calibration_holds_is_none() -> None:
+    """Of a record made in Python, which nothing has checked."""
+    record = made("cpu", CASES["cpu"]).model_copy(update={"date": "9999-99-99T99:99"})
+    assert calibrated(record).calibration is None
+
+
 def scaled(record: Record, factor: float) -> Record:
     """The record with every time multiplied."""
     rows = [

@@ -202,3 +202,31 @@ def test_a_refusal_says_what_was_given_and_what_may_be(
     sentence = say_error(refused.value, "es")
     for part in said:
         assert part in sentence, sentence
+
+
+@pytest.mark.parametrize(
+    ("date", "there"),
+    [
+        ("2026-11-30", True),
+        ("2026-11-30T12:00:00+00:00", True),
+        ("2026-11-30T12:00Z", True),
+        ("1 December 2026", False),
+        ("9999-99-99T99:99", False),
+        ("2026-W49-1", False),
+        ("20261130T120000", False),
+        ("٢٠٢٦-11-30", False),
+        ("", False),
+    ],
+)
+def test_a_date_is_one_or_is_refused_with_how_to_write_it(date: str, there: bool) -> None:
+    text = json.dumps(document(date=date))
+    if there:
+        assert parse_record(text).date == date
+        return
+    with pytest.raises(InvalidInput) as refused:
+        parse_record(text)
+    for language in ("en", "es"):
+        said = say_error(refused.value, language)
+        assert "2026-11-30T12:00:00+00:00" in said
+        assert "date" in said
+        assert date in said
