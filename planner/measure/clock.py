@@ -22,6 +22,9 @@ LOST = ("CUDA error", "HIP error", "device lost", "DEVICE_LOST", "GPU is lost", 
 FULL = ("out of memory", "can't allocate memory", "not enough memory", "alloc_cpu")
 
 
+MOST_BEYOND = 1.5  # times the least and the largest value that was seen, where a range ends at most
+
+
 class OutOfMemory(Exception):
     """The device or the machine has no room for it: a result, not a failure."""
 
@@ -38,11 +41,18 @@ def spread(*rounds: Sequence[float]) -> Spread:
         medians = np.log([np.median(one) for one in rounds])
         aside = NORMAL90 * unseen_factor(len(rounds)) * float(np.std(medians, ddof=1))
         low, high = min(low, middle * exp(-aside)), max(high, middle * exp(aside))
+        # Two or three rounds alone can't tell; what lies beyond anything seen isn't claimed.
+        low = max(low, float(values.min()) / MOST_BEYOND)
+        high = min(high, float(values.max()) * MOST_BEYOND)
     return Spread(median=middle, low=low, high=high, repeats=len(values))
 
 
 def widened(value: Spread, quick: float, slow: float) -> Spread:
-    """A range with moments in which work takes down to `quick` and up to `slow` times as long."""
+    """A range with moments in which work takes `quick` to `slow` times as long, at most twice either way.
+
+    A machine on which moments differ by more isn't one to measure on; the row says so.
+    """
+    quick, slow = max(quick, 0.5), min(slow, 2.0)
     return value.model_copy(update={"low": value.low * quick, "high": value.high * slow})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from planner.answers import MemoryAnswer
 from planner.architecture.cache import cache_bytes
@@ -238,12 +239,9 @@ def median_errors(figures: Sequence[Compared], role: str) -> dict[str, tuple[flo
         ]
         if not mine:
             continue
-        before = sorted(abs(one.before_error_fraction) for one in mine)
-        after = sorted(
-            abs(one.after_error_fraction) for one in mine if one.after_error_fraction is not None
-        )
+        after = [one.after_error_fraction for one in mine if one.after_error_fraction is not None]
         found[name] = (
-            before[len(before) // 2],
-            after[len(after) // 2] if len(after) == len(mine) else None,
+            median(abs(one.before_error_fraction) for one in mine),
+            median(map(abs, after)) if len(after) == len(mine) else None,
         )
     return found

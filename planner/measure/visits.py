@@ -10,9 +10,12 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from planner.measure.bench_model import Timing
 from planner.measure.noise import Song, is_noisy
 
+MOST_WIDE = 1.5  # times, between the ends of a range that counts
 LEAST_STEADY = 2  # visits at a quiet moment, for the others to be left aside
 
 
@@ -61,5 +64,11 @@ def counted(visits: Sequence[Visit], is_steady: Callable[[Song], bool]) -> Count
         peak_bytes=max(peaks, default=None),
         song=tuple(map(statistics.median, zip(*(one.song for one in chosen), strict=True))),
         steady=steady,
-        varies=is_noisy(compared),
+        varies=is_noisy(compared) or _is_wide(repeats),
     )
+
+
+def _is_wide(repeats: Sequence[Sequence[float]]) -> bool:
+    """Whether the middle 80 % of all repeats differ by so much that their median says little."""
+    low, high = np.quantile(np.concatenate([np.asarray(one) for one in repeats]), (0.1, 0.9))
+    return bool(high > MOST_WIDE * low)

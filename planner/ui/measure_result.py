@@ -197,9 +197,15 @@ def changes_for(record: Record, own: OwnCalibration) -> dict[str, object]:
         # Sizes and degrees were chosen for another card.
         changes |= dict.fromkeys(("gpus", "tp", "pp", "ep", "dp", "gpu_memory_gib"))
         changes["kv"] = "auto"
-    if not _kind_ran(str(now["weights"]), own):
+    if own.kinds == [WIDE_KIND]:
+        # What a checkpoint holds is narrower nearly always.
+        changes |= {"weights": "fp32", "dtype": "fp32"}
+    elif not _kind_ran(str(now["weights"]), own):
         changes["weights"] = "native"
     return changes
+
+
+WIDE_KIND = "32bit"
 
 
 def _kind_ran(weights: str, own: OwnCalibration) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planner.measure.bench_model import Timing
-from planner.measure.clock import spread
+from planner.measure.clock import spread, widened
 from planner.measure.micro import Sample, gathered
 from planner.measure.noise import Song
 from planner.measure.visits import Visit, counted
@@ -95,3 +95,18 @@ def test_a_figure_s_rounds_are_put_together() -> None:
     ]
     # The rounds' medians are both 2: what is left is the middle 80 % of 1, 2 and 3.
     assert (found[0].value.low, found[0].value.high) == (pytest.approx(1.2), pytest.approx(2.8))
+
+
+def test_a_range_ends_near_what_was_seen() -> None:
+    """Two rounds that differ by much tell of no time that is a hundredth of the quickest."""
+    found = spread([0.5, 0.6], [1.9, 2.0])
+    assert found.low == pytest.approx(0.5 / 1.5)
+    assert found.high == pytest.approx(2.0 * 1.5)
+    assert widened(found, 0.01, 50.0).low == pytest.approx(found.low / 2)
+    assert widened(found, 0.01, 50.0).high == pytest.approx(found.high * 2)
+
+
+def test_repeats_that_are_far_apart_within_a_visit_do_not_count() -> None:
+    apart = [visit(1.0, 1.0, 3.0), visit(1.0, 1.02, 2.9)]
+    assert counted(apart, quiet).varies
+    assert not counted([visit(1.0, 1.0, 1.1), visit(1.0, 1.02, 1.1)], quiet).varies

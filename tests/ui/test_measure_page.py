@@ -174,6 +174,17 @@ def test_what_was_not_reached_is_said(language: str, own_machine: Path) -> None:
     assert text("measure.not_reached", language, models=["SmolLM2-360M-Instruct"]) in said
 
 
+def test_a_calibration_in_32_bits_counts_once_it_is_put_to_use(own_machine: Path) -> None:
+    wide = calibrated(made("cpu", grid(weights="fp32", dtype="fp32")))
+    assert wide.calibration is not None
+    assert wide.calibration.kinds == ["32bit"]
+    Store(own_machine).save(wide)
+    app = press(opened("en"), "measure-use")
+    own = wide.calibration
+    assert text("note.own_calibration", "en", name=own.name, date=own.date) in saying(app)
+    assert "fp32" in app.query_params["weights"]
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_deleting_says_that_the_calibration_is_still_in_use(
     language: str, own_machine: Path
