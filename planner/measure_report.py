@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.measure.comparison import Compared, compare_record, is_rate, is_time, median_errors
@@ -228,10 +228,18 @@ def measured_text(record: Record, language: str) -> str:
                 lines.append(text(key, language, quantity=quantity, before=before, after=after))
     if record.calibration is None:
         lines.append(text("measure.cli.no_calibration", language))
+    elif _is_untested(record, found.figures):
+        lines.append(text("measure.cli.untested", language))
     if record.conditions.noisy:
         lines += ["", text("measure.cli.noisy", language)]
         lines += [f"  - {reason_text(one, language)}" for one in record.conditions.reasons]
     return "\n".join(lines)
+
+
+def _is_untested(record: Record, figures: Sequence[Compared]) -> bool:
+    """Whether a second model was to test the calibration, and none of its rows counts."""
+    tested = any(name.endswith("_s") for name in median_errors(figures, "check"))
+    return any(row.role == "check" for row in record.rows) and not tested
 
 
 def _device(record: Record) -> str:

@@ -95,6 +95,7 @@ class OwnCalibration(Strict):
         kinds: kinds of weights that ran (`weights_kind`); experts: a mixture of experts was among the models.
         constants: by calibration file and key.
         tpot, ttft: errors; None where the figure wasn't measured.
+        disturbed: something else was at work on the machine meanwhile.
     """
 
     schema_version: Literal[1]
@@ -108,6 +109,7 @@ class OwnCalibration(Strict):
     constants: dict[str, dict[str, OwnConstant]] = Field(max_length=MAX_FILES)
     tpot: OwnError | None
     ttft: OwnError | None
+    disturbed: bool = False
 
     @model_validator(mode="after")
     def _says_something(self) -> OwnCalibration:
@@ -295,6 +297,8 @@ def chosen_calibration(
             if own.tpot is None or own.ttft is None:
                 code = "own_calibration_no_tpot" if own.tpot is None else "own_calibration_no_ttft"
                 said.append(Note(code))
+            if own.disturbed:
+                said.append(Note("own_calibration_disturbed"))
             if _another_version(own, version):
                 versions = {"measured": own.engine_version, "version": version}
                 said.append(Note("own_calibration_other_version", {**values, **versions}))

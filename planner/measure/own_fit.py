@@ -54,6 +54,8 @@ def calibrated(record: Record) -> Record:
         runs = max(groups.values(), key=len)
         checks = _groups(measurements_of(record, "check")).get(_place(runs[0]), [])
         found = _fitted(record.name, record.date[:10], runs, checks)
+        if found is not None and record.conditions.noisy:
+            found = found.model_copy(update={"disturbed": True})
         notes += [REJECTED] if found is None and len(runs) >= FEWEST else []
     return record.model_copy(update={"calibration": found, "notes": notes})
 

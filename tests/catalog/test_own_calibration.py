@@ -166,6 +166,8 @@ def test_what_was_not_measured_is_said() -> None:
     assert "own_calibration_no_ttft" in codes(asked(calibration=calibration()))
     error = calibration()["tpot"]
     assert "own_calibration_no_tpot" in codes(asked(calibration=calibration(tpot=None, ttft=error)))
+    assert "own_calibration_disturbed" not in codes(asked(calibration=calibration()))
+    assert "own_calibration_disturbed" in codes(asked(calibration=calibration(disturbed=True)))
     both = codes(asked(calibration=calibration(ttft=error)))
     assert not any("own_calibration_no" in code for code in both)
 

@@ -15,7 +15,9 @@ from planner.measure.fit.problem import calibration_on
 from planner.measure.own_fit import _distinct, calibrated
 from planner.measure.predict import predicted, resolve_run
 from planner.measure.record import Record, Row, Spread, measurements_of, scenario_of
+from planner.measure_report import measured_text
 from planner.quantity import Basis
+from planner.ui.locale import LANGUAGES, text
 
 CPU = {
     "name": "A CPU",
@@ -139,6 +141,22 @@ def test_the_fit_finds_what_made_the_runs(gpu: str) -> None:
         assert after < before
     if own.tpot is not None:
         assert own.tpot.after_fraction < 0.05 < own.tpot.before_fraction
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_disturbed_machine_and_a_missing_test_are_said(language: str) -> None:
+    record = made("cpu", CASES["cpu"])
+    noisy = record.conditions.model_copy(update={"noisy": True})
+    rows = [row.model_copy(update={"noisy": row.role == "check"}) for row in record.rows]
+    found = calibrated(record.model_copy(update={"conditions": noisy, "rows": rows}))
+    assert found.calibration is not None
+    assert found.calibration.disturbed
+    untested = text("measure.cli.untested", language)
+    assert untested in measured_text(found, language)
+    quiet = calibrated(record)
+    assert quiet.calibration is not None
+    assert not quiet.calibration.disturbed
+    assert untested not in measured_text(quiet, language)
 
 
 def test_another_shape_is_predicted_too() -> None:
