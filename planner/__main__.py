@@ -2,7 +2,12 @@
 
 import sys
 
-from planner.cli import main
+INTERRUPTED = 130  # what a shell says of a command that Ctrl+C ended
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from planner.cli import main
+
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

@@ -122,34 +122,31 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
 
 def run_endpoint(arguments: argparse.Namespace, language: str) -> int:
     """`measure endpoint`; returns the exit code: 1 where nothing was measured, or it was cancelled."""
-    from planner.cli_output import print_json
+    from planner.cli_output import print_json, warn_unwritten
     from planner.endpoint_report import endpoint_json, endpoint_text, step_text
     from planner.measure.endpoint.benchmark import measure_endpoint
-    from planner.measure.keep import keep, require_writable
+    from planner.measure.keep import Keeper, require_writable
     from planner.measure.lock import machine_lock
     from planner.measure.progress import json_lines
-    from planner.measure.record import Record
     from planner.ui.locale import text
 
-    if arguments.output is not None:
-        require_writable(Path(arguments.output))
+    path = None if arguments.output is None else Path(arguments.output)
+    if path is not None:
+        require_writable(path)
     options, configs = _options(arguments)
 
     def tell(step: dict[str, Any]) -> None:
         if shown := step_text(step, language):
             print(shown, file=sys.stderr, flush=True)
 
-    def save(record: Record) -> None:
-        if arguments.output is not None:
-            keep(Path(arguments.output), record)
-
+    keeper = Keeper(path, warn_unwritten(language))
     with machine_lock(), stopped_by_signal() as stopped:
         record = measure_endpoint(
             options,
             name=arguments.name,
             configs=configs,
             listener=json_lines(sys.stdout) if arguments.progress else tell,
-            keep=save,
+            keep=keeper,
             stop=stopped,
             key="" if arguments.no_key else None,
             public_only=arguments.public_only,
@@ -159,8 +156,10 @@ def run_endpoint(arguments: argparse.Namespace, language: str) -> int:
             print_json(endpoint_json(record, language))
         else:
             print(endpoint_text(record, language))
-            if arguments.output is not None:
-                print(text("endpoint.written", language, file=arguments.output))
+        sys.stdout.flush()
+    keeper.finish(record)
+    if path is not None and not arguments.progress and not arguments.json:
+        print(text("endpoint.written", language, file=arguments.output))
     measured = any(row.outcome == "measured" for row in record.rows)
     return 0 if measured and "cancelled" not in record.notes else 1
 

@@ -73,10 +73,10 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
     if arguments.probe:
         return _probe(arguments, language, print_json)
     from planner.catalog.devices import MAX_NAME
-    from planner.measure.keep import keep, require_writable
+    from planner.cli_output import warn_unwritten
+    from planner.measure.keep import Keeper, require_writable
     from planner.measure.progress import json_lines
     from planner.measure.readers.untrusted import name_in
-    from planner.measure.record import Record
     from planner.measure.run import Cancelled, Options, Run
     from planner.measure_report import about_text, measured_json, measured_text, step_text
     from planner.ui.locale import text
@@ -98,10 +98,7 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
         if shown := step_text(step, language):
             print(shown, file=sys.stderr, flush=True)
 
-    def save(record: Record) -> None:
-        if arguments.output:
-            keep(Path(arguments.output), record)
-
+    keeper = Keeper(Path(arguments.output) if arguments.output else None, warn_unwritten(language))
     if not arguments.progress:
         print(about_text(options.time_limit_s, language), file=sys.stderr, flush=True)
 
@@ -111,23 +108,31 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
         raise Cancelled
 
     signals = [signal.SIGINT, signal.SIGTERM]
-    for one in signals:
-        signal.signal(one, stop)
+    usual = {one: signal.getsignal(one) for one in signals}
     listener = json_lines(sys.stdout) if arguments.progress else tell
     try:
-        record = Run(options, listener, save, start_s=started_s).measure()
+        for one in signals:
+            signal.signal(one, stop)
+        record = Run(options, listener, keeper, start_s=started_s).measure()
     except Cancelled:
         with suppress(OSError):
-            print(text("measure.cli.cancelled", language), file=sys.stderr)
+            said = "cancelled_kept" if keeper.written else "cancelled"
+            print(text(f"measure.cli.{said}", language, file=arguments.output), file=sys.stderr)
         return 1
+    finally:
+        for one, handler in usual.items():
+            signal.signal(one, handler)
     if arguments.progress:
+        keeper.finish(record)
         return 0
     if arguments.json:
         print_json(measured_json(record, language))
     else:
         print(measured_text(record, language))
-        if arguments.output:
-            print(text("measure.cli.written", language, file=arguments.output))
+    sys.stdout.flush()
+    keeper.finish(record)
+    if arguments.output and not arguments.json:
+        print(text("measure.cli.written", language, file=arguments.output))
     return 0
 
 

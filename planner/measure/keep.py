@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,45 @@ from planner.measure.record import Record, record_text
 def keep(path: Path, record: Record) -> None:
     """Writes a record in place of what was there; raises as `write_whole`."""
     write_whole(path, record_text(record))
+
+
+class Keeper:
+    """Writes a measurement's file as the measurement grows; where that fails, measuring goes on.
+
+    Attributes:
+        written: something of this measurement is in the file.
+        behind: the file lacks what was measured since.
+    """
+
+    def __init__(self, path: Path | None, warn: Callable[[InvalidInput], None]) -> None:
+        """Prepares it.
+
+        Args:
+            path: None for no file.
+            warn: is told once why the file can't be written.
+        """
+        self.path, self.warn = path, warn
+        self.written = self.behind = self._warned = False
+
+    def __call__(self, record: Record) -> None:
+        """Writes it, or warns."""
+        try:
+            self._write(record)
+        except InvalidInput as refusal:
+            self.behind = True
+            if not self._warned:
+                self._warned = True
+                self.warn(refusal)
+
+    def finish(self, record: Record) -> None:
+        """Tries once more where the file is behind; raises as `write_whole`."""
+        if self.behind:
+            self._write(record)
+
+    def _write(self, record: Record) -> None:
+        if self.path is not None:
+            keep(self.path, record)
+            self.written, self.behind = True, False
 
 
 def write_whole(path: Path, content: str) -> None:

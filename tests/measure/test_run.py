@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -318,6 +319,34 @@ def test_the_command_prints_what_it_measured(
     assert "decode" in said.err
 
 
+@pytest.mark.parametrize("fails", [2, 10_000])
+def test_a_disk_that_is_full_for_a_while_stops_no_measurement(
+    fails: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    output = tmp_path / "here.json"
+    synced: list[int] = []
+
+    def full(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) <= fails:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("planner.measure.keep.os.fsync", full)
+    flags = ["--device", "cpu", "--quick", "--no-check", "--model", str(tmp_path / "config.json")]
+    code = main(["measure", *flags, "-o", str(output), "--lang", "en"])
+    said = capsys.readouterr()
+    assert "prefill_s" in said.out
+    refusal = f"{output} can't be written: No space left on device."
+    assert said.err.count(f"{refusal} The measurement goes on") == 1
+    if fails == 2:
+        assert (code, said.out.splitlines()[-1]) == (0, f"Written to {output}.")
+        assert len(parse_record(output.read_bytes()).rows) == len(POINTS)
+    else:
+        assert (code, said.err.splitlines()[-1], output.exists()) == (1, refusal, False)
+
+
 @pytest.mark.parametrize(
     ("flags", "code"),
     [
@@ -405,6 +434,48 @@ def test_told_to_stop_it_writes_what_it_has(tmp_path: Path) -> None:
     record = parse_record(output.read_bytes())
     assert len(record.rows) >= 3
     assert record.notes[-1] == "cancelled"
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "planner.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["planner", "gpus"]
+runpy.run_module("planner", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_before_anything_is_measured_it_names_no_file(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    output = tmp_path / "record.json"
+    flags = ["--device", "cpu", "--quick", "--lang", "en", "-o", str(output)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "planner", "measure", *flags],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr
+    process.stderr.readline()  # it says how long it takes
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out, err, output.exists()) == (1, "", "Stopped.\n", False)
+
+
+def test_interrupted_while_it_loads_it_says_nothing() -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (process.returncode, process.stderr) == (130, "")
 
 
 def test_killed_it_leaves_a_whole_file(tmp_path: Path) -> None:
