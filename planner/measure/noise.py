@@ -21,7 +21,7 @@ VARIES_FRACTION = 0.10  # of a row's repeats, from which on it doesn't count
 DRIFT_FRACTION = (
     0.15  # of the same small work, from which on the machine wasn't the same throughout
 )
-OTHERS_FRACTION = 0.10  # of all cores, taken by other programs
+OTHERS_FRACTION = 0.10  # of the allowed threads, taken by other programs
 # Rows and columns of the canary's product, and bytes of the matrix that it reads: more than any last-level cache has.
 PRODUCT_SIZE = {"cpu": 384, "gpu": 2048}
 READ_BYTES = {"cpu": 64 * 2**20, "gpu": 256 * 2**20}
@@ -35,11 +35,11 @@ Song = tuple[float, ...]
 
 
 def others_fraction(before: Ticks | None, after: Ticks | None, threads: int) -> float | None:
-    """Share of all threads that other programs took between two readings; None where the system doesn't say."""
+    """Share of the allowed threads that other programs took between two readings; None where the system doesn't say."""
     if before is None or after is None or after.wall_s <= before.wall_s:
         return None
     spent = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
-    return max(spent / ((after.wall_s - before.wall_s) * threads), 0.0)
+    return min(max(spent / ((after.wall_s - before.wall_s) * threads), 0.0), 1.0)
 
 
 def is_noisy(values: list[float]) -> bool:
@@ -72,8 +72,8 @@ class Watch:
     def __init__(self) -> None:
         """Begins before anything heavy is loaded, so that what others do meanwhile is seen."""
         self._uuid: str | None = None
-        self._threads = max(len(allowed_threads()), 1)
-        self._start = self._last = ticks(time.monotonic())
+        self._threads = allowed_threads()
+        self._start = self._last = ticks(time.monotonic(), self._threads)
         self._before: float | None = None
         self._load_at_start = load_average()
         self._works: tuple[Callable[[], Any], ...] = ()
@@ -88,8 +88,8 @@ class Watch:
             uuid: the driver's, of the GPU that is measured; None for anything else.
         """
         self._uuid = uuid
-        now = ticks(time.monotonic())
-        self._before = others_fraction(self._start, now, self._threads)
+        now = ticks(time.monotonic(), self._threads)
+        self._before = others_fraction(self._start, now, len(self._threads))
         self._last = now
         self._timer, self._works = timer, canary(timer)
         self._sing()  # the first pays for what is loaded
@@ -139,17 +139,16 @@ class Watch:
 
     def conditions(self) -> Conditions:
         """What was seen until now."""
-        after = others_fraction(self._last, ticks(time.monotonic()), self._threads)
+        threads = len(self._threads)
+        after = others_fraction(self._last, ticks(time.monotonic(), self._threads), threads)
         reasons: list[Reason] = [
             {"code": f"others_{when}", "load_fraction": round(share, 3)}
             for when, share in (("before", self._before), ("during", after))
             if share is not None and share > OTHERS_FRACTION
         ]
         load = self._load_at_start
-        if self._before is None and load is not None and load / self._threads > 0.5:
-            reasons.append(
-                {"code": "load_average", "load_fraction": round(load / self._threads, 3)}
-            )
+        if self._before is None and load is not None and load / threads > 0.5:
+            reasons.append({"code": "load_average", "load_fraction": round(load / threads, 3)})
         unsteady = sum(not self.is_steady(one) for one in self._songs)
         if unsteady:
             factors = [max(times) / min(times) for times in zip(*self._songs, strict=True)]

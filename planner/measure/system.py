@@ -9,6 +9,7 @@ import ctypes
 import os
 import platform
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """Processor time since the start of the system, in seconds: of everything, and of this program."""
+    """Processor time since the start, in seconds: of everything on the threads that count, and of this program."""
 
     busy_s: float
     own_s: float
@@ -189,19 +190,21 @@ def processor() -> Processor:
     )
 
 
-def ticks(wall_s: float) -> Ticks | None:
+def ticks(wall_s: float, threads: Collection[int]) -> Ticks | None:
     """Processor time spent so far by everything and by this program; None where the system doesn't say.
 
     Args:
         wall_s: now, on any clock that runs evenly (s).
+        threads: hardware threads that count: of what runs on others the program feels nothing.
     """
-    first = (_text(PROC / "stat") or "").partition("\n")[0].split()
-    if len(first) < 5 or first[0] != "cpu":
+    mine = {f"cpu{number}" for number in threads}
+    lines = (line.split() for line in (_text(PROC / "stat") or "").splitlines())
+    # user, nice, system, idle, waiting, interrupts, soft interrupts, and what a host takes from a virtual machine.
+    spent = [[int(one) for one in line[1:9]] for line in lines if line and line[0] in mine]
+    if not spent or min(map(len, spent)) < 4:
         return None
-    user, nice, system, _idle, _wait, *rest = [int(one) for one in first[1:9]]
+    busy = sum(sum(one) - sum(one[3:5]) for one in spent) / os.sysconf("SC_CLK_TCK")
     own = os.times()
-    # What a host takes from a virtual machine (steal) is lost to it too.
-    busy = (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
     return Ticks(busy, own.user + own.system, wall_s)
 
 

@@ -54,7 +54,7 @@ def watched(
     seen = iter(busy)
     monkeypatch.setattr(noise, "allowed_threads", lambda: (0, 1))
     monkeypatch.setattr(noise, "load_average", lambda: 0.0)
-    monkeypatch.setattr(noise, "ticks", lambda _: Ticks(next(seen), 0.0, float(next(clock))))
+    monkeypatch.setattr(noise, "ticks", lambda *_: Ticks(next(seen), 0.0, float(next(clock))))
     left = list(states or [])
     monkeypatch.setattr(noise, "gpu_state", lambda _: left.pop(0) if left else None)
     watch = Watch()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -334,6 +335,19 @@ def test_version_1_of_control_groups_counts_too(machine: Path) -> None:
     assert found.quota_cores == 2.0
 
 
+def test_only_the_threads_that_the_program_may_run_on_count_as_busy(machine: Path) -> None:
+    """Of one thread of four, the load of the other three would be several times all there is."""
+    each = {0: "100 0 50 800 20 5 5 40 0 0", 1: "900 0 0 100 0 0 0 0 0 0"}
+    lines = [f"cpu  {each[1]}", *(f"cpu{n} {text}" for n, text in each.items()), "intr 1 2 3"]
+    write(machine / "proc/stat", "\n".join(lines) + "\n")
+    tick = os.sysconf("SC_CLK_TCK")
+    for threads, busy in (((0,), 200), ((1,), 900), ((0, 1), 1100)):
+        found = system.ticks(7.0, threads)
+        assert found is not None
+        assert (found.busy_s, found.wall_s) == (busy / tick, 7.0)
+    assert system.ticks(7.0, (5,)) is None
+
+
 def test_a_system_that_says_nothing_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,4 +356,4 @@ def test_a_system_that_says_nothing_is_no_error(
     found = system.processor()
     assert found.cores >= 1
     assert found.cache_bytes is None
-    assert system.ticks(0.0) is None
+    assert system.ticks(0.0, (0,)) is None
