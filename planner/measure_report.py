@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.measure.comparison import Compared, compare_record, is_rate, is_time, median_errors
+from planner.measure.impossible import NOTE
 from planner.measure.noise import drift_factor
 from planner.measure.nvml import Gpu, Nvidia
 from planner.measure.probe import Probe, Target
@@ -162,14 +163,15 @@ def _ratio(error: float | None, language: str) -> str:
     return ("+" if shown > 0 else "") + format_value(shown, "percent", language)
 
 
-def _row(one: Compared, language: str) -> str:
+def _row(one: Compared, impossible: bool, language: str) -> str:
     kind = "time" if is_time(one.quantity) else "rate" if is_rate(one.quantity) else "bytes"
     measured, before = (
         format_value(value, kind, language)
         for value in (one.measured.median, float(one.before.mid))
     )
     after = "–" if one.after is None else format_value(float(one.after.mid), kind, language)
-    mark = text("measure.cli.noisy_mark", language) if one.noisy else ""
+    marks = {"noisy_mark": one.noisy, "impossible_mark": impossible}
+    mark = ", ".join(text(f"measure.cli.{key}", language) for key, holds in marks.items() if holds)
     return (
         f"  {one.row:<56} {one.quantity:<22} {measured:<10} "
         f"{before:<10} {_ratio(one.before_error_fraction, language):<9} "
@@ -211,11 +213,17 @@ def measured_text(record: Record, language: str) -> str:
     lines.append(
         f"  {heads[0]:<56} {heads[1]:<22} {heads[2]:<10} {heads[3]:<20} {heads[4]}".rstrip()
     )
-    lines += [_row(one, language) for one in found.figures]
+    fast = {row.id for row in record.rows if NOTE in row.notes}
+    # Of a row that is too fast the times are; its memory is what it is.
+    lines += [
+        _row(one, one.row in fast and is_time(one.quantity), language) for one in found.figures
+    ]
     for row in record.rows:
         if row.outcome != "measured":
             lines.append(f"  {row.id:<56} {text(f'measure.outcome.{row.outcome}', language)}")
     lines += [f"  {row}: {say_error(error, language)}" for row, error in found.refused]
+    if fast:
+        lines += ["", text("measure.cli.impossible", language)]
     if any("extrapolated" in row.notes for row in record.rows):
         lines += ["", text("measure.cli.extrapolated", language)]
     lines.append("")

@@ -11,6 +11,7 @@ from planner.measure.record import Record, Row, measurement_of
 from planner.speed.bounds import tpot_bound, ttft_bound
 
 NOTE = "faster_than_possible"
+COPIES = "imported_copies"  # a row of several copies of what is named, which are faster than one
 # Clocks and rounding; cards that run above their rated clock; rates that were themselves measured.
 BANDWIDTH_TOLERANCE, COMPUTE_TOLERANCE, MEASURED_TOLERANCE = 0.95, 0.75, 0.6
 LONGEST_S = 86_400.0  # a token, or a prompt, that takes a day isn't one
@@ -86,7 +87,7 @@ def _marked(row: Row) -> Row:
 
 
 def _row_is_impossible(record: Record, row: Row) -> bool:
-    if row.outcome != "measured" or row.role == "other":
+    if row.outcome != "measured" or COPIES in row.notes:
         return False
     try:
         return is_impossible(resolve_run(measurement_of(record, row)))

@@ -17,7 +17,9 @@ from planner.measure.impossible import (
 )
 from planner.measure.predict import run_of
 from planner.measure.record import Record, measurement_of
+from planner.measure_report import measured_text
 from planner.speed.bounds import ttft_bound
+from planner.ui.locale import text
 
 
 def record(
@@ -105,3 +107,25 @@ def test_no_shipped_prompt_of_llama_cpp_is_quicker_than_its_floor() -> None:
     assert len(ratios) > 100
     assert min(ratios.values()) > 1.0, min(ratios, key=ratios.__getitem__)
     assert min(ratios.values()) < 2.0
+
+
+def test_a_row_that_counts_for_nothing_is_marked_too_but_not_that_of_several_copies() -> None:
+    """As of a server that sends all its tokens at once and doesn't count them."""
+    made = {
+        notes: without_the_impossible(
+            record(figure="tpot_s", value=1.43e-6, role="other", notes=list(notes))
+        ).rows[0]
+        for notes in ((), ("imported_copies",))
+    }
+    assert made[()].notes == [NOTE]
+    assert made["imported_copies",].notes == ["imported_copies"]
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_the_command_line_says_that_a_row_is_too_fast(language: str) -> None:
+    for value, times in ((1e-6, 1), (0.01, 0)):
+        made = without_the_impossible(record(figure="tpot_s", value=value))
+        said = measured_text(made, language)
+        (line,) = (line for line in said.splitlines() if " tpot_s " in line)
+        assert line.count(text("measure.cli.impossible_mark", language)) == times
+        assert said.count(text("measure.cli.impossible", language)) == times
