@@ -357,10 +357,10 @@ class ShapeRun:
         self.carrier = self.carrier or point
         if point == self.carrier:
             measured |= self.common
-        varies = any(one.varies for one in parts)
+        why = dict.fromkeys(one.why_noisy for one in parts if one.why_noisy)
         steady = all(one.steady for one in parts)
-        notes += ["varies"] * varies + ["drift"] * (not steady)
-        return self.row(point, measured, noisy=varies or not steady, notes=notes)
+        notes += [*why, *["drift"] * (not steady)]
+        return self.row(point, measured, noisy=bool(why) or not steady, notes=notes)
 
 
 def failed_rows(shape: Shape, one: ShapeRun, error: PlannerError) -> list[Row]:

@@ -47,6 +47,13 @@ class Counted:
     steady: bool
     varies: bool
 
+    @property
+    def why_noisy(self) -> str | None:
+        """Code of why its repeats don't count; None where they do, and where only the moments were disturbed."""
+        if not self.varies:
+            return None
+        return "varies" if sum(map(len, self.repeats)) > 1 else "measured_once"
+
 
 def counted(visits: Sequence[Visit], is_steady: Callable[[Song], bool]) -> Counted:
     """The visits at quiet moments where there are enough of them, else all; `visits` has at least one.

@@ -12,6 +12,7 @@ from planner.measure.clock import spread, widened
 from planner.measure.micro import Sample, gathered
 from planner.measure.noise import Song
 from planner.measure.visits import Visit, counted
+from planner.ui.locale import LANGUAGES, catalogue
 
 
 def quiet(song: Song) -> bool:
@@ -42,6 +43,19 @@ def test_one_visit_is_judged_by_its_repeats() -> None:
     assert counted([visit(1.0, 1.4, 0.9)], quiet).varies
     assert counted([visit(1.0)], quiet).varies
     assert counted([visit(1.0, canary_s=2.0)], quiet).steady is False
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_why_repeats_do_not_count_is_said(language: str) -> None:
+    found = {
+        (1.0,): "measured_once",
+        (1.0, 1.4, 0.9): "varies",
+        (1.0, 1.01, 0.99): None,
+    }
+    for seconds, why in found.items():
+        assert counted([visit(*seconds)], quiet).why_noisy == why
+        assert why is None or f"measure.row_note.{why}" in catalogue(language)
+    assert counted([visit(1.0), visit(2.0)], quiet).why_noisy == "varies"
 
 
 def test_a_peak_is_of_the_visits_that_know() -> None:
