@@ -25,6 +25,7 @@ from planner.measure.record import (
 )
 from planner.measure.refit import by_plan, outcome_json, refit, refitted_notes
 from planner.measure.write import write
+from planner.ui.calibration_words import worse_words
 from planner.ui.locale import say_error, say_note
 
 JSON = ".json"
@@ -102,6 +103,7 @@ def calibration_lines(own: OwnCalibration, language: str) -> list[str]:
                 "high": error.high_fraction,
             }
             lines.append("  " + say_note(Note(f"calibrated_{what}", told), language))
+            lines += [f"  {one}" for one in worse_words(own, what, language)]
     for file, entries in own.constants.items():
         for key, constant in entries.items():
             told = {

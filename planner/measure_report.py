@@ -12,6 +12,7 @@ from planner.measure.nvml import Gpu, Nvidia
 from planner.measure.probe import Probe, Target
 from planner.measure.record import Figure, Record
 from planner.quantity import Estimate
+from planner.ui.calibration_words import worse_words
 from planner.ui.device_words import device_words
 from planner.ui.locale import say_error, text
 from planner.ui.locale.numbers import format_value
@@ -228,16 +229,25 @@ def measured_text(record: Record, language: str) -> str:
         lines += ["", text("measure.cli.extrapolated", language)]
     lines.append("")
     for role in ("fit", "check"):
-        for quantity, (before, after) in median_errors(found.figures, role).items():
+        for quantity, error in median_errors(found.figures, role).items():
             if quantity.endswith("_s"):
-                key = (
-                    f"measure.cli.error.{role}" if after is not None else "measure.cli.error.alone"
+                alone = "_alone" if error.after_fraction is None else ""
+                lines.append(
+                    text(
+                        f"measure.cli.error.{role}{alone}",
+                        language,
+                        quantity=quantity,
+                        before=error.before_fraction,
+                        after=error.after_fraction,
+                        rows=error.rows,
+                    )
                 )
-                lines.append(text(key, language, quantity=quantity, before=before, after=after))
-    if record.calibration is None:
+    if own := record.calibration:
+        lines += [one for what in ("ttft", "tpot") for one in worse_words(own, what, language)]
+        if _is_untested(record, found.figures):
+            lines.append(text("measure.cli.untested", language))
+    else:
         lines.append(text("measure.cli.no_calibration", language))
-    elif _is_untested(record, found.figures):
-        lines.append(text("measure.cli.untested", language))
     if record.conditions.noisy:
         lines += ["", text("measure.cli.noisy", language)]
         lines += [f"  - {reason_text(one, language)}" for one in record.conditions.reasons]
@@ -279,8 +289,12 @@ def measured_json(record: Record, language: str) -> dict[str, Any]:
         ],
         "median_errors": {
             role: {
-                name: {"before_fraction": before, "after_fraction": after}
-                for name, (before, after) in median_errors(found.figures, role).items()
+                name: {
+                    "before_fraction": error.before_fraction,
+                    "after_fraction": error.after_fraction,
+                    "rows": error.rows,
+                }
+                for name, error in median_errors(found.figures, role).items()
             }
             for role in ("fit", "check")
         },

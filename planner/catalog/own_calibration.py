@@ -69,6 +69,22 @@ class OwnConstant(Strict):
     at_bound: bool
 
 
+class OwnWorse(Strict):
+    """A group of runs that the fit predicts clearly worse than what is shipped.
+
+    Attributes:
+        by: the field of their scenarios that makes them a group; low, high: its smallest and largest value there.
+        rows: runs; before_fraction, after_fraction: as in OwnError.
+    """
+
+    by: Literal["concurrency", "input_tokens"]
+    low: int = Field(ge=1)
+    high: int = Field(ge=1)
+    rows: int = Field(ge=1, le=100_000)
+    before_fraction: float = Fraction
+    after_fraction: float = Fraction
+
+
 class OwnError(Strict):
     """How far predictions of one figure lay from what was measured, before and after the fit.
 
@@ -76,6 +92,7 @@ class OwnError(Strict):
         rows: runs.
         before_fraction, after_fraction: median absolute relative error with the shipped constants and with these.
         low_fraction, high_fraction: 80 % range of measured / predicted − 1 on runs that the fit hadn't seen.
+        worse: groups among these runs that got worse, whatever the medians say.
     """
 
     rows: int = Field(ge=2, le=100_000)
@@ -83,6 +100,7 @@ class OwnError(Strict):
     after_fraction: float = Fraction
     low_fraction: float = Field(gt=-1, le=0, allow_inf_nan=False)
     high_fraction: float = Field(ge=0, le=100, allow_inf_nan=False)
+    worse: list[OwnWorse] = Field(default_factory=list, max_length=2)
 
 
 class OwnCalibration(Strict):

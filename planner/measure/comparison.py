@@ -230,18 +230,36 @@ def _same(row: Row, name: str, estimate: Estimate) -> Compared:
     return Compared(row.id, name, row.role, row.noisy, spread, estimate, estimate)
 
 
-def median_errors(figures: Sequence[Compared], role: str) -> dict[str, tuple[float, float | None]]:
-    """Median absolute relative error by quantity of the quiet rows of a role, before and after the calibration."""
-    found: dict[str, tuple[float, float | None]] = {}
-    for name in dict.fromkeys(one.quantity for one in figures):
-        mine = [
-            one for one in figures if one.quantity == name and one.role == role and not one.noisy
-        ]
-        if not mine:
-            continue
-        after = [one.after_error_fraction for one in mine if one.after_error_fraction is not None]
-        found[name] = (
-            median(abs(one.before_error_fraction) for one in mine),
-            median(map(abs, after)) if len(after) == len(mine) else None,
-        )
-    return found
+@dataclass(frozen=True, slots=True)
+class MedianError:
+    """Median absolute relative error of figures, before and after the calibration (None where some have no after)."""
+
+    before_fraction: float
+    after_fraction: float | None
+    figures: int
+    rows: int
+
+
+def median_error(figures: Sequence[Compared]) -> MedianError:
+    """The median errors of figures, of which there is at least one."""
+    after = [abs(error) for one in figures if (error := one.after_error_fraction) is not None]
+    return MedianError(
+        median(abs(one.before_error_fraction) for one in figures),
+        median(after) if len(after) == len(figures) else None,
+        len(figures),
+        len({one.row for one in figures}),
+    )
+
+
+def quiet(figures: Sequence[Compared], role: str) -> list[Compared]:
+    """The figures of a role that were measured in quiet."""
+    return [one for one in figures if one.role == role and not one.noisy]
+
+
+def median_errors(figures: Sequence[Compared], role: str) -> dict[str, MedianError]:
+    """Errors by quantity over the quiet rows of a role."""
+    mine = quiet(figures, role)
+    return {
+        name: median_error([one for one in mine if one.quantity == name])
+        for name in dict.fromkeys(one.quantity for one in mine)
+    }

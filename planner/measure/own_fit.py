@@ -20,6 +20,7 @@ from planner.measure.fit.problem import Observation, errors, median_error, obser
 from planner.measure.impossible import is_impossible, without_the_impossible
 from planner.measure.predict import Run, resolve_run
 from planner.measure.record import Record, measurements_of
+from planner.measure.worse import worse_groups
 from planner.quantity import FloatArray
 from planner.scenario import canonical_text
 
@@ -262,10 +263,12 @@ def _error(
     if len(ratio):
         ends = np.quantile(ratio, (0.5 - INSIDE / 2.0, 0.5 + INSIDE / 2.0)) - 1.0
         low, high = min(low, float(ends[0])), max(high, float(ends[1]))
+    before, after = errors(own, SHIPPED), errors(own, laid)
     return OwnError(
         rows=len(own),
-        before_fraction=median_error(errors(own, SHIPPED)),
-        after_fraction=median_error(errors(own, laid)),
+        before_fraction=median_error(before),
+        after_fraction=median_error(after),
         low_fraction=max(low, -0.95),
         high_fraction=min(high, 100.0),
+        worse=worse_groups(own, before, after),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -11,9 +11,17 @@ from planner.catalog.calibration_constants import SHIPPED, Constants, weights_ki
 from planner.catalog.own_calibration import OwnCalibration, OwnConstant
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation
-from planner.measure.comparison import Comparison, compare_record, counted
+from planner.measure.comparison import (
+    Compared,
+    Comparison,
+    compare_record,
+    counted,
+    median_error,
+    quiet,
+)
 from planner.measure.record import Figure, Record
 from planner.ui import choices, state
+from planner.ui.calibration_words import worse_words
 from planner.ui.charts.base import draw_chart
 from planner.ui.charts.measure import measured_chart
 from planner.ui.charts.measure_lengths import length_charts
@@ -24,7 +32,6 @@ from planner.ui.measure_words import (
     compared_head,
     condition_words,
     constant_words,
-    errors_words,
     evenly,
     figure_name,
     filled_table,
@@ -111,36 +118,51 @@ def _headline(record: Record, compared: Comparison) -> None:
         "device": device_words(device, language()),
         "date": record.date[:10],
     }
-    busy = record.conditions.noisy
+    own, busy = record.calibration, record.conditions.noisy
+    over = _error_figures(times, fitted=own is not None)
     if busy:
         sentence = h("measure.headline_busy", **said)
-    elif times:
-        before, after, runs = errors_words(times)
-        key = "measure.headline" if after is not None else "measure.headline_plain"
-        sentence = h(key, **said, before=before, after=after or 0.0, runs=runs)
+    elif over:
+        error = median_error(over)
+        before, after = error.before_fraction, error.after_fraction
+        key = "measure.headline_plain" if after is None else "measure.headline"
+        counts = {"figures": error.figures, "rows": error.rows}
+        sentence = h(key, **said, before=before, after=after or 0.0, **counts)
     else:
         sentence = h("measure.headline_none", **said)
     more = reached_words(record.rows)
-    if (own := record.calibration) and not busy:
-        for what, error in (("ttft", own.ttft), ("tpot", own.tpot)):
-            if error is not None:
-                more.append(
-                    h(
-                        f"measure.error_{what}",
-                        before=error.before_fraction,
-                        after=error.after_fraction,
-                        rows=error.rows,
-                    )
-                )
-        checks = [one for one in times if one.role == "check" and not one.noisy]
-        if checks:
-            before, after, runs = errors_words(checks)
-            if after is not None:
-                more.append(h("measure.error_check", before=before, after=after, rows=runs))
+    if own and not busy:
+        more += _calibration_errors(own, over, times)
     draw(
         '<div class="hr-verdict hr-plain hr-single" role="status">'
         f'<span class="hr-lead">{sentence}</span><div class="hr-more">{"<br>".join(more)}</div></div>'
     )
+
+
+def _error_figures(times: Sequence[Compared], *, fitted: bool) -> list[Compared]:
+    """What the headline's error is over: the quiet runs, with a calibration those that it was fitted to."""
+    if fitted and (mine := quiet(times, "fit")):
+        return mine
+    return [one for one in times if not one.noisy] or list(times)
+
+
+def _calibration_errors(
+    own: OwnCalibration, over: Sequence[Compared], times: Sequence[Compared]
+) -> list[str]:
+    """How far off each figure is before and after, what was held back from the fit, and what none of it counts."""
+    said = []
+    for what, error in (("ttft", own.ttft), ("tpot", own.tpot)):
+        if error is not None:
+            ends = {"before": error.before_fraction, "after": error.after_fraction}
+            said.append(h(f"measure.error_{what}", **ends, rows=error.rows))
+            said += [f"<b>{html.escape(one)}</b>" for one in worse_words(own, what, language())]
+    checks = [one for one in quiet(times, "check") if one.after is not None]
+    if checks:
+        found = median_error(checks)
+        ends = {"before": found.before_fraction, "after": found.after_fraction or 0.0}
+        said.append(h("measure.error_check", **ends, figures=found.figures, rows=found.rows))
+    rest = {one.row for one in times} - {one.row for one in (*over, *checks)}
+    return said + ([h("measure.error_none", rows=len(rest))] if rest else [])
 
 
 # --- Put to use ------------------------------------------------------------------------------------------------------

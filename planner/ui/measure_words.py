@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
@@ -153,14 +152,6 @@ def reached_words(rows: Sequence[Row]) -> list[str]:
     left = [name.rpartition("/")[2] for name in models if name not in seen]
     said = [h("measure.reached", done=len(done), all=len(rows))]
     return [*said, *([h("measure.not_reached", models=left)] if left else [])]
-
-
-def errors_words(figures: Sequence[Compared]) -> tuple[float, float | None, int]:
-    """Median absolute error of the quiet figures before and after (None where some have no after), and how many."""
-    quiet = [one for one in figures if not one.noisy] or list(figures)
-    before = statistics.median(abs(one.before_error_fraction) for one in quiet)
-    after = [abs(e) for one in quiet if (e := one.after_error_fraction) is not None]
-    return before, statistics.median(after) if len(after) == len(quiet) else None, len(quiet)
 
 
 def condition_words(record: Record) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,36 @@ def test_a_measurement_calibrates_and_the_estimate_uses_it(
         assert after["tpot_ms"]["mid"] > 1.4 * before["tpot_ms"]["mid"]  # type: ignore[index]
     elsewhere = estimate(capsys, "--gpu", "l4", "--calibration", str(done))
     assert elsewhere["speed"]["calibration"] == "transformers"  # type: ignore[index]
+
+
+def test_a_group_of_runs_that_gets_worse_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Few users see half of the shipped speed, and 32 what is shipped."""
+    head = "id,model,gpu,engine,dtype,input_tokens,output_tokens,concurrency,tpot_s"
+    runs = [(users, context) for users in (1, 2, 4, 32) for context in (64, 512, 1024)]
+    rows = [
+        f"{users}-{context},Qwen/Qwen2.5-0.5B,t4,transformers,fp16,{context},33,{users},"
+        f"{0.0268 * (1.0 if users == 32 else HOST_SLOWER)}"
+        for users, context in runs
+    ]
+    table = tmp_path / "runs.csv"
+    table.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    for language, said in (
+        (
+            "en",
+            r"Worse with 32 people at once, time per token: \S+ % before, \S+ % after \(3 runs\)",
+        ),
+        (
+            "es",
+            r"Peor con 32 personas a la vez, tiempo por token: \S+ % antes, \S+ % después \(3 ejec",
+        ),
+    ):
+        assert main(["calibrate", str(table), "--lang", language]) == 0
+        assert re.search(said, capsys.readouterr().out.replace("\u00a0", " "))
+    assert main(["calibrate", str(table), "--json"]) == 0
+    (own,) = json.loads(capsys.readouterr().out)["calibrations"]
+    assert [one["by"] for one in own["tpot"]["worse"]] == ["concurrency"]
 
 
 HEADER = "model,gpu,engine,tpot_s,note\n"

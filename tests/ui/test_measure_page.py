@@ -13,12 +13,14 @@ from streamlit.testing.v1 import AppTest
 
 from planner.errors import PlannerError
 from planner.measure import job as jobs_module
+from planner.measure.comparison import compare_record, counted, is_time, median_error, quiet
 from planner.measure.job import JobView
 from planner.measure.lock import machine_lock
 from planner.measure.own_fit import calibrated
 from planner.measure.record import Record, parse_record, record_text
 from planner.measure.store import Store, renamed
 from planner.ui import measure_device, measure_files, measure_switch
+from planner.ui.calibration_words import worse_words
 from planner.ui.device_words import device_words
 from planner.ui.locale import LANGUAGES, catalogue, say_error, text
 from planner.ui.measure_results import OWN_FILES
@@ -26,6 +28,7 @@ from planner.ui.measure_run import rounded_left
 from planner.ui.measure_shelf import jobs
 from planner.ui.measure_words import MOST_SHOWN
 from tests.measure.test_own_fit import grid, made
+from tests.measure.test_worse import busy_ones_differ
 from tests.ui.conftest import AT_HOME
 from tests.ui.driver import charts, clean, go, markup, named, open_app, words
 from tests.ui.machine import CPU, GPU, fake_command, measured, probe_of
@@ -383,6 +386,43 @@ def test_plotly_knows_every_property_and_charts_say_what_they_show(
         spec["layout"].pop("template", None)
         assert Figure(spec).data
         assert len(chart.alt) > 40
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_error_says_which_runs_it_is_over(language: str, own_machine: Path) -> None:
+    record = measured()
+    odd = record.rows[0].model_copy(update={"id": "odd", "role": "other"})
+    record = record.model_copy(update={"rows": [*record.rows, odd]})
+    Store(own_machine).save(record)
+    app = opened(language)
+    said = saying(app)
+    figures = counted(compare_record(record).figures)
+    fitted, held = quiet(figures, "fit"), quiet(figures, "check")
+    assert len({one.row for one in (*fitted, *held)}) == len(record.rows) - 1
+    for over, key in ((fitted, "headline"), (held, "error_check")):
+        error = median_error(over)
+        counts = {"figures": error.figures, "rows": error.rows}
+        ends = {"before": error.before_fraction, "after": error.after_fraction}
+        sentence = text(f"measure.{key}", language, name="", device="", **counts, **ends)
+        assert sentence.partition(": ")[2].replace("\u00a0", " ") in said
+    assert text("measure.error_none", language, rows=1) in said
+    # The chart says nothing that could be taken for the same error over other runs.
+    times = [one for one in compare_record(record).figures if is_time(one.quantity)]
+    finding = catalogue(language)["measure.finding"]
+    closer = sum(
+        abs(one.after_error_fraction or 0.0) < abs(one.before_error_fraction) for one in times
+    )
+    assert text("measure.finding", language, closer=closer, runs=len(times)) in said
+    assert "percent" not in finding
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_runs_that_the_calibration_makes_worse_are_named(language: str, own_machine: Path) -> None:
+    record = busy_ones_differ()
+    Store(own_machine).save(record)
+    assert record.calibration is not None
+    (sentence,) = worse_words(record.calibration, "tpot", language)
+    assert sentence.replace("\u00a0", " ") in saying(opened(language))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -14,7 +14,6 @@ from planner.ui.look import NEUTRAL, SERIES
 from planner.ui.measure_words import (
     compared_cells,
     compared_head,
-    errors_words,
     evenly,
     figure_words,
     without_empty,
@@ -35,7 +34,6 @@ def measured_chart(figures: Sequence[Compared], *, busy: bool = False) -> Chart 
     times = [one for one in figures if is_time(one.quantity)]
     if not times:
         return None
-    before, after, runs = errors_words(times)
     fitted = [one for one in times if one.after is not None]
     measured = np.array([one.measured.median for one in times])
     predicted = [float(one.before.mid) for one in times]
@@ -49,7 +47,13 @@ def measured_chart(figures: Sequence[Compared], *, busy: bool = False) -> Chart 
     traces.append(_points(evenly(times), after=False))
     if fitted:
         traces.append(_points(evenly(fitted), after=True))
-    said = {"before": before, "after": after or 0.0, "runs": runs}
+    # No second median beside the headline's, which is over fewer runs: what each point shows is counted.
+    shown_here = fitted or times
+    said = {
+        "runs": len(shown_here),
+        "closer": sum(_is_closer(one) for one in fitted),
+        "slow": sum(one.before_error_fraction > 0.0 for one in times),
+    }
     return Chart(
         "measured",
         h("measure.finding_busy")
@@ -68,6 +72,12 @@ def measured_chart(figures: Sequence[Compared], *, busy: bool = False) -> Chart 
         *_table(evenly(figures)),
         _legend(fitted=bool(fitted)),
     )
+
+
+def _is_closer(one: Compared) -> bool:
+    """Whether the calibration predicts nearer to what was measured than what is shipped."""
+    after = one.after_error_fraction
+    return after is not None and abs(after) < abs(one.before_error_fraction)
 
 
 def _table(
