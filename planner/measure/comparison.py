@@ -17,6 +17,7 @@ from planner.measure.impossible import most_tokens_per_s
 from planner.measure.predict import (
     Run,
     band_of,
+    burst_times,
     for_first_token,
     predicted,
     resolve_run,
@@ -71,15 +72,40 @@ def compare_record(record: Record) -> Comparison:
     """Every measured figure of a record predicted, noisy rows and rows held back included."""
     figures: list[Compared] = []
     refused: list[tuple[str, PlannerError]] = []
-    own = record.calibration
+    own = _text_of(record.calibration)
+    found: list[tuple[Row, _Both | PlannerError]] = []
     for row in record.rows:
         if row.outcome != "measured":
             continue
         try:
-            figures.extend(_row(record, row, own))  # those that come before a refusal are kept
+            run = resolve_run(measurement_of(record, row))
+            found.append(
+                (row, _Both(run, run.deployment.calibration, _own(run, record.calibration, own)))
+            )
+        except PlannerError as error:
+            found.append((row, error))
+    runs = [both for _, both in found if isinstance(both, _Both)]
+    shipped_s = iter(burst_times([(one.run, one.shipped) for one in runs]))
+    own_s = iter(burst_times([(one.run, one.own) for one in runs if one.own is not None]))
+    for row, both in found:
+        if isinstance(both, PlannerError):
+            refused.append((row.id, both))
+            continue
+        try:
+            times = next(shipped_s), next(own_s) if both.own is not None else None
+            figures.extend(_row(row, both, times))  # those that come before a refusal are kept
         except PlannerError as error:
             refused.append((row.id, error))
     return Comparison(tuple(figures), tuple(refused))
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """A run with the shipped constants, and with the record's own where it has some that hold."""
+
+    run: Run
+    shipped: Calibration
+    own: Calibration | None
 
 
 def is_rate(quantity: str) -> bool:
@@ -107,13 +133,12 @@ def counted(figures: Sequence[Compared]) -> list[Compared]:
     return found
 
 
-def _row(record: Record, row: Row, own: OwnCalibration | None) -> Iterator[Compared]:
-    run = resolve_run(measurement_of(record, row))
-    after = _own(run, own)
+def _row(row: Row, both: _Both, times: tuple[float | None, float | None]) -> Iterator[Compared]:
+    """A row's figures; `times` is what `burst_times` has of it with either."""
+    run, shipped, after = both.run, both.shipped, both.own
     names = tuple(name for name in QUANTITIES if name in row.measured)
-    shipped = run.deployment.calibration
-    before_s = predicted(run, shipped, names)
-    after_s = _finite(predicted(run, after, names)) if after else {}
+    before_s = predicted(run, shipped, names, times[0])
+    after_s = _finite(predicted(run, after, names, times[1])) if after else {}
     for name in names:
         if name not in _finite(before_s):
             continue
@@ -136,14 +161,16 @@ def _finite(values: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if value < float("inf")}
 
 
-def _own(run: Run, own: OwnCalibration | None) -> Calibration | None:
-    if own is None:
+def _text_of(own: OwnCalibration | None) -> str | None:
+    return None if own is None else canonical_text(own.model_dump(mode="json"))
+
+
+def _own(run: Run, own: OwnCalibration | None, text: str | None) -> Calibration | None:
+    if own is None or text is None:
         return None
     engine, card, weights_format, model_type, experts, version = calibration_key(run.deployment)
     if not holds_for(own, card.id, engine, weights_format):
         return None
-    text = canonical_text(own.model_dump(mode="json"))
-    assert text is not None
     return own_calibration_for(
         text,
         engine,

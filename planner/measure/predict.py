@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,10 +12,11 @@ from planner.catalog.calibration_constants import BURSTS, INDEX, calibration_fig
 from planner.catalog.calibrations import Calibration, calibration_for
 from planner.catalog.measurements import POISSON, QUANTITIES, READ, Measurement
 from planner.deployment import Deployment, calibration_key, resolve
+from planner.errors import MissingFigure
 from planner.memory_limits import budget_of
 from planner.quantity import Basis, Quantity
 from planner.scenario import Scenario
-from planner.speed.burst import burst_seconds
+from planner.speed.bursts import Burst, bursts_seconds
 from planner.speed.carried import FEWEST_TOGETHER, few_together
 from planner.speed.open_loop import MOST_STATES, open_loop_point
 from planner.speed.prefill import prefill
@@ -100,7 +102,10 @@ def resolve_run(measurement: Measurement) -> Run:
 
 
 def predicted(
-    run: Run, calibration: Calibration | None = None, quantities: Sequence[str] = QUANTITIES
+    run: Run,
+    calibration: Calibration | None = None,
+    quantities: Sequence[str] = QUANTITIES,
+    burst_s: float | None = None,
 ) -> dict[str, float]:
     """The quantities that were measured, of those named, as the model has them.
 
@@ -110,6 +115,7 @@ def predicted(
 
     Args:
         calibration: constants in place of the shipped ones.
+        burst_s: what `burst_times` has of the run with them, where that is known (s).
 
     Raises:
         MissingFigure: where the hardware or the constants lack a rate that is needed.
@@ -128,7 +134,7 @@ def predicted(
     if arrivals == "together" and constants.kind == "slots" and rest != ["tpot_s"]:
         return found | _in_chunks(run, constants, rest)
     if _comes_at_once(run, constants):
-        found |= _at_once(run, constants, rest)
+        found |= _at_once(run, constants, rest, burst_s)
         rest = [name for name in rest if name not in found]
         if not rest:
             return found
@@ -225,27 +231,55 @@ def _comes_at_once(run: Run, calibration: Calibration) -> bool:
     return arrives and calibration.kind == "continuous" and run.deployment.work.generates
 
 
-def _at_once(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str, float]:
-    """Rates of a burst from its first request to its last answer's end, by how the requests reach the engine."""
-    deployment, scenario, row = run.deployment, run.scenario, run.measurement
-    inputs, outputs = float(scenario.input_tokens), float(scenario.output_tokens)
-    requests = float(max(scenario.concurrency // row.replicas, 1))
-    seconds = burst_seconds(
-        deployment.work,
-        deployment.hardware,
-        calibration,
-        requests=requests,
+def burst_times(asked: Sequence[tuple[Run, Calibration]]) -> list[float | None]:
+    """How long each of many bursts takes, those of one deployment together (s); None for runs that are none.
+
+    None also where the hardware or the constants lack a rate, which `predicted` then says of each.
+    """
+    alike: dict[tuple[int, int, int], list[int]] = {}
+    for i, (run, constants) in enumerate(asked):
+        if run.measurement.arrivals in AT_ONCE and _comes_at_once(run, constants):
+            deployment = run.deployment
+            key = (id(deployment.work), id(deployment.hardware), id(constants))
+            alike.setdefault(key, []).append(i)
+    found: list[float | None] = [None] * len(asked)
+    for group in alike.values():
+        run, constants = asked[group[0]]
+        bursts = [_burst(asked[i][0]) for i in group]
+        with suppress(MissingFigure):
+            times = bursts_seconds(run.deployment.work, run.deployment.hardware, constants, bursts)
+            for i, seconds in zip(group, times, strict=True):
+                found[i] = seconds
+    return found
+
+
+def _burst(run: Run) -> Burst:
+    scenario = run.scenario
+    return Burst(
+        requests=float(max(scenario.concurrency // run.measurement.replicas, 1)),
         places=run.max_running,
-        input_tokens=inputs,
-        output_tokens=outputs,
-        max_num_batched_tokens=float(deployment.settings.max_num_batched_tokens),
-        varied=row.varied,
+        input_tokens=float(scenario.input_tokens),
+        output_tokens=float(scenario.output_tokens),
+        max_num_batched_tokens=float(run.deployment.settings.max_num_batched_tokens),
+        varied=run.measurement.varied,
     )
+
+
+def _at_once(
+    run: Run, calibration: Calibration, wanted: list[str], burst_s: float | None
+) -> dict[str, float]:
+    """Rates of a burst from its first request to its last answer's end, by how the requests reach the engine."""
+    burst, row = _burst(run), run.measurement
+    seconds = burst_s
+    if seconds is None:
+        work, hardware = run.deployment.work, run.deployment.hardware
+        (seconds,) = bursts_seconds(work, hardware, calibration, [burst])
     if row.arrivals == "burst":
         seconds *= float(calibration.burst_time)
+    inputs, outputs = burst.input_tokens, burst.output_tokens
     values = {
-        "output_tokens_per_s": requests * outputs / seconds * row.replicas,
-        "total_tokens_per_s": requests * (inputs + outputs) / seconds * row.replicas,
+        "output_tokens_per_s": burst.requests * outputs / seconds * row.replicas,
+        "total_tokens_per_s": burst.requests * (inputs + outputs) / seconds * row.replicas,
     }
     return {name: float(values[name]) for name in wanted if name in values}
 

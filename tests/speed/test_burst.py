@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from planner.speed.burst import burst_seconds, course
+from planner.speed.burst import course
+from planner.speed.bursts import Burst, bursts_seconds, laid_out
 from planner.speed.step import decode_step
 from tests.speed.conditions import setting
 from tests.speed.models import LLAMA_8B, work_of
@@ -61,7 +62,8 @@ def seconds(requests, *, dp=1, constants=None, **changes):
     }
     model = work_of(LLAMA_8B)
     model = replace(model, parallelism=replace(model.parallelism, dp=dp))
-    return burst_seconds(model, hardware, constants or usual, **(case | changes))
+    laid_out.cache_clear()
+    return bursts_seconds(model, hardware, constants or usual, [Burst(**(case | changes))])[0]
 
 
 def test_one_request_takes_its_prompt_and_its_steps():
@@ -124,7 +126,7 @@ def test_a_burst_without_end_is_answered_from_its_beginning(asked, monkeypatch):
         followed.append(len(found.steps))
         return found
 
-    monkeypatch.setattr("planner.speed.burst.course", watched)
+    monkeypatch.setattr("planner.speed.bursts.course", watched)
     million, two = seconds(1e6, varied=True, **asked), seconds(2e6, varied=True, **asked)
     assert two == pytest.approx(2.0 * million, rel=0.01)
     assert max(followed) < 10_000
@@ -153,7 +155,7 @@ def test_no_burst_is_followed_in_more_than_ten_thousand_stretches(
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("planner.speed.burst.course", watched)
+        patch.setattr("planner.speed.bursts.course", watched)
         asked = {"places": float(places), "input_tokens": float(inputs), "varied": varied}
         asked |= {"output_tokens": float(outputs), "max_num_batched_tokens": float(budget)}
         assert 0.0 < seconds(requests, **asked) < float("inf")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import log
 
@@ -12,7 +13,7 @@ from planner.catalog.calibration_constants import Shelf
 from planner.catalog.calibrations import Calibration, build_calibration
 from planner.errors import PlannerError
 from planner.measure.fit.solve import Parameter, Solution, solve
-from planner.measure.predict import Run, predicted
+from planner.measure.predict import Run, burst_times, predicted
 from planner.quantity import FloatArray
 
 
@@ -76,15 +77,10 @@ class Residuals:
         known = self.touched.get(changed) if changed is not None else None
         rows = range(len(self.seen)) if known is None else known
         found = self.last.copy()
-        built: dict[object, Calibration] = {}
-        for i in rows:
-            key = self.keys[i]
-            if key not in built:
-                built[key] = build_calibration(*key, shelf)
-            one = self.seen[i]
-            found[i] = log(
-                predicted(one.run, built[key], (one.quantity,))[one.quantity] / one.value
-            )
+        built = {key: build_calibration(*key, shelf) for key in {self.keys[i] for i in rows}}
+        found[list(rows)] = _log_ratios(
+            [self.seen[i] for i in rows], [built[self.keys[i]] for i in rows]
+        )
         if changed is None:
             self.last = found
         elif known is None:
@@ -114,23 +110,24 @@ def fit(
 
 def errors(seen: Sequence[Observation], shelf: Shelf) -> FloatArray:
     """log(predicted / measured) with a shelf's constants; NaN where a constant is missing."""
-    built: dict[object, Calibration | None] = {}
-    found = []
-    for one in seen:
-        key = one.run.calibration_key
-        if key not in built:
-            try:
-                built[key] = build_calibration(*key, shelf)
-            except PlannerError:
-                built[key] = None
-        constants = built[key]
-        if constants is None:
-            found.append(float("nan"))
-        else:
-            found.append(
-                log(predicted(one.run, constants, (one.quantity,))[one.quantity] / one.value)
-            )
-    return np.array(found)
+    keys = [one.run.calibration_key for one in seen]
+    built: dict[object, Calibration] = {}
+    for key in dict.fromkeys(keys):
+        with suppress(PlannerError):
+            built[key] = build_calibration(*key, shelf)
+    known = [i for i, key in enumerate(keys) if key in built]
+    found = np.full(len(seen), np.nan)
+    found[known] = _log_ratios([seen[i] for i in known], [built[keys[i]] for i in known])
+    return found
+
+
+def _log_ratios(seen: Sequence[Observation], constants: Sequence[Calibration]) -> list[float]:
+    """log(predicted / measured) of each observation with its constants."""
+    times = burst_times([(one.run, its) for one, its in zip(seen, constants, strict=True)])
+    return [
+        log(predicted(one.run, its, (one.quantity,), burst_s)[one.quantity] / one.value)
+        for one, its, burst_s in zip(seen, constants, times, strict=True)
+    ]
 
 
 def median_error(residuals: FloatArray) -> float:
