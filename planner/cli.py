@@ -18,6 +18,7 @@ from planner.catalog.search import Kind
 from planner.cli_flags import given_model, model_reference, scenario_values
 from planner.cli_measure import run_measure
 from planner.cli_output import print_json as _print_json
+from planner.cli_output import show
 from planner.cli_parser import build_parser
 from planner.errors import InvalidInput, Note, PlannerError
 from planner.ui.locale import pick_language, say_error, say_note
@@ -39,7 +40,7 @@ def run_estimate(arguments: argparse.Namespace, language: str) -> int:
     if arguments.json:
         _print_json(evaluation_json(evaluation, lambda note: say_note(note, language)))
     else:
-        print(estimate_text(evaluation, language))
+        show(estimate_text(evaluation, language))
     return 0
 
 
@@ -56,7 +57,7 @@ def run_batch(arguments: argparse.Namespace, language: str) -> int:
     )
     summary = {"rows": done.rows, "refused": done.refused, "output": arguments.output}
     if done.unread:
-        print(
+        show(
             say_note(Note("batch_unread_columns", {"columns": done.unread}), language),
             file=sys.stderr,
         )
@@ -64,7 +65,7 @@ def run_batch(arguments: argparse.Namespace, language: str) -> int:
         _print_json({**summary, "unread_columns": done.unread})
     else:
         answered = done.rows - done.refused
-        print(say_note(Note("batch_done", {**summary, "answered": answered}), language))
+        show(say_note(Note("batch_done", {**summary, "answered": answered}), language))
     return 0
 
 
@@ -84,7 +85,7 @@ def run_fit(arguments: argparse.Namespace, language: str) -> int:
     if arguments.json:
         _print_json(holding_json(options, lambda note: say_note(note, language)))
     else:
-        print(holding_text(options, language))
+        show(holding_text(options, language))
     return 0
 
 
@@ -100,7 +101,7 @@ def run_listing(arguments: argparse.Namespace, language: str) -> int:
     if arguments.json:
         _print_json(listing_json(kind, arguments.query, arguments.limit))
     else:
-        print(listing_text(kind, arguments.query, arguments.limit, language))
+        show(listing_text(kind, arguments.query, arguments.limit, language))
     return 0
 
 
@@ -113,7 +114,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(checked_json(rows))
     else:
-        print(checked_text(rows))
+        show(checked_text(rows))
     return 0
 
 
@@ -127,7 +128,7 @@ def run_coverage(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(coverage_json(rows))
     else:
-        print(coverage_markdown(rows), end="")
+        show(coverage_markdown(rows), end="")
     return 0
 
 
@@ -138,9 +139,9 @@ def run_accuracy(arguments: argparse.Namespace, language: str) -> int:
     if arguments.json:
         _print_json(accuracy_json())
     elif arguments.markdown:
-        print(accuracy_markdown(language), end="")
+        show(accuracy_markdown(language), end="")
     else:
-        print(accuracy_text(language))
+        show(accuracy_text(language))
     return 0
 
 
@@ -189,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "message": say_error(error, language),
             }
             _print_json({"error": {**refusal, "values": error.values}})
-        print(say_error(error, language), file=sys.stderr)
+        show(say_error(error, language), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader has enough. Nothing more may be written, not even what Python still holds.
@@ -199,7 +200,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno is None:  # not a call of the system, such as a library that can't be loaded
             raise
         values = {"file": str(error.filename or "-"), "reason": error.strerror or str(error)}
-        print(
-            say_error(InvalidInput("file_cannot_be_written", **values), language), file=sys.stderr
-        )
+        show(say_error(InvalidInput("file_cannot_be_written", **values), language), file=sys.stderr)
         return 1

@@ -11,6 +11,7 @@ from typing import Any
 
 from planner.catalog.measurements import Measurement, read_measurements
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
+from planner.cli_output import show
 from planner.errors import InvalidInput, Note, PlannerError
 from planner.measure.keep import write_whole
 from planner.measure.own_fit import calibrated, fitted_to
@@ -60,7 +61,7 @@ def run_calibrate(
     if arguments.json:
         print_json({"calibrations": [one.model_dump(mode="json") for one in found]})
     else:
-        print("\n".join(line for one in found for line in calibration_lines(one, language)))
+        show("\n".join(line for one in found for line in calibration_lines(one, language)))
     return 0
 
 
@@ -163,7 +164,7 @@ def _refit(
     if arguments.json:
         print_json({"families": outcome_json(found), "written": list(written)})
     else:
-        print("\n".join([*(say_note(note, language) for note in refitted_notes(found)), *written]))
+        show("\n".join([*(say_note(note, language) for note in refitted_notes(found)), *written]))
 
 
 def _runs(path: Path) -> list[Measurement]:

@@ -122,7 +122,7 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
 
 def run_endpoint(arguments: argparse.Namespace, language: str) -> int:
     """`measure endpoint`; returns the exit code: 1 where nothing was measured, or it was cancelled."""
-    from planner.cli_output import print_json, warn_unwritten
+    from planner.cli_output import print_json, show, warn_unwritten
     from planner.endpoint_report import endpoint_json, endpoint_text, step_text
     from planner.measure.endpoint.benchmark import measure_endpoint
     from planner.measure.keep import Keeper, require_writable
@@ -137,7 +137,7 @@ def run_endpoint(arguments: argparse.Namespace, language: str) -> int:
 
     def tell(step: dict[str, Any]) -> None:
         if shown := step_text(step, language):
-            print(shown, file=sys.stderr, flush=True)
+            show(shown, file=sys.stderr, flush=True)
 
     keeper = Keeper(path, warn_unwritten(language))
     with machine_lock(), stopped_by_signal() as stopped:
@@ -155,11 +155,11 @@ def run_endpoint(arguments: argparse.Namespace, language: str) -> int:
         if arguments.json:
             print_json(endpoint_json(record, language))
         else:
-            print(endpoint_text(record, language))
+            show(endpoint_text(record, language))
         sys.stdout.flush()
     keeper.finish(record)
     if path is not None and not arguments.progress and not arguments.json:
-        print(text("endpoint.written", language, file=arguments.output))
+        show(text("endpoint.written", language, file=arguments.output))
     measured = any(row.outcome == "measured" for row in record.rows)
     return 0 if measured and "cancelled" not in record.notes else 1
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from planner.cli_output import show
 from planner.errors import InvalidConfig, Note
 from planner.ui.locale import say_note
 
@@ -148,7 +149,7 @@ def given_model(arguments: argparse.Namespace, language: str) -> dict[str, Any]:
     """The model that `--model` names, as fields of a scenario; what there is to know of a fetched one is said."""
 
     def tell(note: Note) -> None:
-        print(say_note(note, language), file=sys.stderr)
+        show(say_note(note, language), file=sys.stderr)
 
     # argparse turns a lone "--" into a list.
     text = arguments.model if isinstance(arguments.model, str) else "--"

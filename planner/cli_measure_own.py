@@ -73,7 +73,7 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
     if arguments.probe:
         return _probe(arguments, language, print_json)
     from planner.catalog.devices import MAX_NAME
-    from planner.cli_output import warn_unwritten
+    from planner.cli_output import show, warn_unwritten
     from planner.measure.keep import Keeper, require_writable
     from planner.measure.progress import json_lines
     from planner.measure.readers.untrusted import name_in
@@ -96,11 +96,11 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
 
     def tell(step: dict[str, Any]) -> None:
         if shown := step_text(step, language):
-            print(shown, file=sys.stderr, flush=True)
+            show(shown, file=sys.stderr, flush=True)
 
     keeper = Keeper(Path(arguments.output) if arguments.output else None, warn_unwritten(language))
     if not arguments.progress:
-        print(about_text(options.time_limit_s, language), file=sys.stderr, flush=True)
+        show(about_text(options.time_limit_s, language), file=sys.stderr, flush=True)
 
     def stop(*_: object) -> None:
         for one in signals:
@@ -117,7 +117,7 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
     except Cancelled:
         with suppress(OSError):
             said = "cancelled_kept" if keeper.written else "cancelled"
-            print(text(f"measure.cli.{said}", language, file=arguments.output), file=sys.stderr)
+            show(text(f"measure.cli.{said}", language, file=arguments.output), file=sys.stderr)
         return 1
     finally:
         for one, handler in usual.items():
@@ -128,11 +128,11 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
     if arguments.json:
         print_json(measured_json(record, language))
     else:
-        print(measured_text(record, language))
+        show(measured_text(record, language))
     sys.stdout.flush()
     keeper.finish(record)
     if arguments.output and not arguments.json:
-        print(text("measure.cli.written", language, file=arguments.output))
+        show(text("measure.cli.written", language, file=arguments.output))
     return 0
 
 
@@ -155,6 +155,7 @@ def _model(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _probe(arguments: argparse.Namespace, language: str, print_json: Callable[[Any], None]) -> int:
+    from planner.cli_output import show
     from planner.measure.probe import probe, probe_json
     from planner.measure_report import probe_text
 
@@ -162,5 +163,5 @@ def _probe(arguments: argparse.Namespace, language: str, print_json: Callable[[A
     if arguments.json:
         print_json(probe_json(found))
     else:
-        print(probe_text(found, language))
+        show(probe_text(found, language))
     return 0

@@ -23,7 +23,7 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 def run_log(arguments: argparse.Namespace, language: str) -> int:
     """`measure log`: each memory line, printed against predicted."""
-    from planner.cli_output import print_json
+    from planner.cli_output import print_json, show
     from planner.measure.readers import compare_log, read_log
     from planner.readings_report import comparison_json, comparison_text
 
@@ -32,7 +32,7 @@ def run_log(arguments: argparse.Namespace, language: str) -> int:
     if arguments.json:
         print_json(comparison_json(reading, found, language))
     else:
-        print(comparison_text(reading, found, language))
+        show(comparison_text(reading, found, language))
     return 0
 
 
@@ -57,7 +57,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
 
 def run_import(arguments: argparse.Namespace, language: str) -> int:
     """`measure import`: another tool's results as a measurement, with the calibration that they give."""
-    from planner.cli_output import print_json
+    from planner.cli_output import print_json, show
     from planner.measure.keep import keep, require_writable
     from planner.measure.own_fit import calibrated
     from planner.measure.readers import complete, recognise
@@ -73,7 +73,7 @@ def run_import(arguments: argparse.Namespace, language: str) -> int:
     if arguments.json:
         print_json(record.model_dump(mode="json"))
     else:
-        print(import_text(reading, record, arguments.output, language))
+        show(import_text(reading, record, arguments.output, language))
     return 0
 
 

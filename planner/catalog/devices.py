@@ -29,11 +29,17 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+def plain(text: object) -> object:
+    """A text without letters that a terminal or a page would act on."""
+    if not isinstance(text, str):
+        return text
+    return "".join(letter for letter in text if letter.isprintable())
+
+
 def tidied(name: object) -> object:
-    """A name without letters that a terminal or a page would act on, as long as one may be."""
-    if not isinstance(name, str):
-        return name
-    return "".join(letter for letter in name if letter.isprintable()).strip()[:MAX_NAME]
+    """A name as `plain` has it, without spaces at its ends, as long as one may be."""
+    shown = plain(name)
+    return shown.strip()[:MAX_NAME] if isinstance(shown, str) else shown
 
 
 MAX_NAME = 80
@@ -71,6 +77,8 @@ def _moment(text: str) -> str:
     raise PydanticCustomError("entry_no_moment", "date", {"given": brief(text)})
 
 
+Plain = Annotated[str, BeforeValidator(plain)]
+"""A text that can be shown as it is."""
 Day = Annotated[str, AfterValidator(_day)]
 """YYYY-MM-DD."""
 Moment = Annotated[str, AfterValidator(_moment)]
@@ -90,10 +98,10 @@ class DeviceEntry(Strict):
         measured_on: date of the probe, YYYY-MM-DD.
     """
 
-    name: str = Field(min_length=1, max_length=120)
+    name: Plain = Field(min_length=1, max_length=120)
     kind: DeviceKind
-    vendor: str = Field(default="", max_length=40)
-    architecture: str = Field(default="", max_length=80)
+    vendor: Plain = Field(default="", max_length=40)
+    architecture: Plain = Field(default="", max_length=80)
     compute_capability: str | None = Field(default=None, pattern=r"^\d{1,2}\.\d$")
     memory_usable_bytes: float = Field(gt=0, le=1e15, allow_inf_nan=False)
     bandwidth_bytes_per_s: float = Field(gt=0, le=1e15, allow_inf_nan=False)

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from planner.catalog.accelerators import Accelerator
 from planner.catalog.accelerators import accelerator as catalogue_accelerator
 from planner.catalog.calibration_constants import Shelf, calibration_data, weights_kind
 from planner.catalog.calibrations import Calibration, Fit, build_calibration, calibration_for
-from planner.catalog.devices import Day, Name, Strict, entry_error
-from planner.errors import InvalidInput, Note, UnknownItem
+from planner.catalog.devices import Day, Name, Plain, Strict, entry_error
+from planner.catalog.engine_profiles import engine_ids
+from planner.errors import InvalidInput, Note, UnknownItem, brief
 from planner.quantity import Basis
 
 MAX_CONSTANTS = 200
@@ -52,6 +54,22 @@ RANGES = {
     **dict.fromkeys(("prefill_interference", "prefill_wave"), TIMES),
 }
 Fraction = Field(ge=0, allow_inf_nan=False)
+
+
+def _known(given: str, known: Collection[str]) -> str:
+    """What is given, where it's one of those that are known; else a refusal that says which are."""
+    if given in known:
+        return given
+    shown = {"given": brief(given), "allowed": tuple(sorted(known))}
+    raise PydanticCustomError("entry_not_listed", "one of a list", shown)
+
+
+def _an_engine(given: str) -> str:
+    return _known(given, engine_ids())
+
+
+def _a_kind(given: str) -> str:
+    return _known(given, set(calibration_data("index")["formats"].values()))
 
 
 class OwnConstant(Strict):
@@ -119,10 +137,10 @@ class OwnCalibration(Strict):
     schema_version: Literal[1]
     name: Name
     date: Day
-    accelerator: str = Field(min_length=1, max_length=160)
-    engine: str = Field(min_length=1, max_length=40)
-    engine_version: str = Field(max_length=40)
-    kinds: list[str] = Field(min_length=1, max_length=20)
+    accelerator: Plain = Field(min_length=1, max_length=160)
+    engine: Annotated[str, AfterValidator(_an_engine)]
+    engine_version: Plain = Field(max_length=40)
+    kinds: list[Annotated[str, AfterValidator(_a_kind)]] = Field(min_length=1, max_length=20)
     experts: bool
     constants: dict[str, dict[str, OwnConstant]] = Field(max_length=MAX_FILES)
     tpot: OwnError | None

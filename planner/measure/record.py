@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from planner.architecture.read_config import holds_half_a_pair, parse_config
-from planner.catalog.devices import DeviceEntry, FileName, Moment, Name, Strict, entry_error
+from planner.catalog.devices import DeviceEntry, FileName, Moment, Name, Plain, Strict, entry_error
 from planner.catalog.measurements import POISSON, QUANTITIES, RATE, Measurement, is_sane, sane_range
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
 from planner.errors import InvalidInput, brief
@@ -104,7 +104,7 @@ class Row(Strict):
         notes: codes of what to know about it.
     """
 
-    id: str = Field(min_length=1, max_length=120)
+    id: Plain = Field(min_length=1, max_length=120)
     scenario: dict[str, str | int | Finite | bool]
     arrivals: Arrivals
     request_rate_per_s: float | None = None
@@ -163,9 +163,9 @@ class Record(Strict):
     name: Name
     date: Moment
     origin: Origin
-    accelerator: str = Field(max_length=160)
+    accelerator: Plain = Field(max_length=160)
     device: DeviceEntry | None = None
-    software: dict[str, str] = Field(default_factory=dict, max_length=40)
+    software: dict[Plain, Plain] = Field(default_factory=dict, max_length=40)
     conditions: Conditions
     figures: list[Figure] = Field(default_factory=list, max_length=500)
     rows: list[Row] = Field(max_length=MAX_ROWS)

@@ -144,6 +144,8 @@ def test_a_peak_must_be_above_zero() -> None:
         ({"constants": {"transformers": {"cpu.layer_s": CONSTANT | {"value": 1e5}}}}, "-"),
         ({"date": "yesterday"}, "date"),
         ({"date": "2026-99-99"}, "date"),
+        ({"kinds": ["16bit", "\x1b[31mred"]}, "kinds.1"),
+        ({"engine": "\x1b[5mblink"}, "engine"),
         ({"unknown": 1}, "unknown"),
     ],
 )

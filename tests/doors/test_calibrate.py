@@ -232,3 +232,21 @@ def test_a_table_without_rows_is_told_so(
     path.write_text(content)
     assert main(["calibrate", str(path), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "measurements_no_rows"
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_what_a_file_holds_is_never_done_by_the_terminal(
+    as_json: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model's name comes from the file into the refusal; escapes begin with ESC, or with one letter of Latin-1."""
+    document = record().model_dump(mode="json")
+    for row in document["rows"]:
+        row["scenario"]["model"] = "\x1b[31mred\x9b5mblink\u202e"
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps(document))
+    assert main(["calibrate", str(path), "--lang", "en", *as_json]) == 1
+    said = capsys.readouterr()
+    assert not set("\x1b\x9b\u202e") & set(said.out + said.err)
+    assert r"\u001b[31mred\u009b5mblink" in said.err
+    if as_json:
+        assert "\x1b[31mred\x9b5mblink" in json.loads(said.out)["error"]["message"]
