@@ -24,7 +24,7 @@ ERROR = {
 CONSTANT = {"value": 0.5, "deviation": 0.1, "identified_fraction": 0.8, "at_bound": False}
 CALIBRATION = {
     "schema_version": 1, "name": "here", "date": "2026-11-30", "accelerator": "t4", "engine": "transformers",
-    "engine_version": "5.24", "kinds": ["bf16"], "experts": False,
+    "engine_version": "5.24", "kinds": ["16bit"], "experts": False,
     "constants": {"transformers": {"t4.prefill.16bit": CONSTANT}},
     "tpot": ERROR, "ttft": ERROR | {"rows": 12, "after_fraction": 0.2},
 }  # fmt: skip
