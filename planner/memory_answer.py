@@ -21,9 +21,12 @@ from planner.memory.parts import WEIGHTS_BAND, Component
 from planner.memory_limits import (
     GROWING,
     budget_of,
+    filled_sequences,
     held_estimate,
     host_bytes,
     longest_context,
+    most_users,
+    rescaled,
 )
 from planner.quantity import GIB, Basis, Estimate, worst
 from planner.scenario import Scenario
@@ -40,6 +43,7 @@ def verdict_of(deployment: Deployment, scenario: Scenario, budget: MemoryBudget)
         output_tokens=scenario.output_tokens,
         concurrency=scenario.concurrency,
         max_model_len=scenario.max_model_len,
+        most=_most(deployment, scenario, budget),
     )
     needed = sum(host_bytes(deployment, scenario, budget, float(scenario.concurrency)))
     if scenario.host_memory_gib is None or needed <= scenario.host_memory_gib * GIB:
@@ -56,6 +60,14 @@ def verdict_of(deployment: Deployment, scenario: Scenario, budget: MemoryBudget)
         starts=False,
         reason=Note("fit_host_memory_exceeded", values),
     )
+
+
+def _most(deployment: Deployment, scenario: Scenario, budget: MemoryBudget) -> float | None:
+    """Sequences held at once where activations grow with them; None where the pool alone decides."""
+    if budget.settings.policy not in GROWING or budget.pool.empty:
+        return None
+    prompt, answer = float(scenario.input_tokens), float(scenario.output_tokens)
+    return float(most_users(deployment, prompt, answer, scenario.max_model_len))
 
 
 def memory_answer(
@@ -78,6 +90,7 @@ def memory_answer(
     limit = deployment.architecture.max_context_tokens
     longest = float(min(limit, scenario.max_model_len or limit))
     logged_for = int(scenario.max_model_len or limit)
+    context = longest_context(deployment, scenario, budget, longest)
     return MemoryAnswer(
         usable_bytes_per_gpu=Estimate(usable, usable, usable, "bytes", deployment.usable_basis),
         weights_bytes=exact(deployment.stored.total_bytes, "bytes"),
@@ -93,16 +106,14 @@ def memory_answer(
             cache_bytes(model_layout, tokens) - model_layout.constant_bytes, "bytes"
         ),
         state_bytes_per_sequence=exact(model_layout.constant_bytes, "bytes"),
-        kv_pool_tokens=None
-        if budget.pool.empty
-        else over_pool(budget, lambda pool: pool_tokens(budget, tokens, pool), "tokens"),
+        kv_pool_tokens=_pool_tokens(deployment, scenario, budget, verdict),
         engine_printed_kv_tokens=None
         if growing or budget.pool.empty
         else over_pool(
             budget, lambda pool: engine_printed_kv_tokens(budget, logged_for, pool), "tokens"
         ),
         max_concurrency=held_estimate(deployment, scenario, budget),
-        max_context_tokens=longest_context(deployment, scenario, budget, longest),
+        max_context_tokens=context,
         needed_bytes_per_gpu=needed,
         reserved_bytes_per_gpu=_around(reserved, parts)
         if growing
@@ -112,12 +123,26 @@ def memory_answer(
         verdict=verdict.verdict.value,
         starts=verdict.starts,
         reason=verdict.reason,
-        remedies=_remedies(deployment, scenario, budget, verdict),
+        remedies=_remedies(deployment, scenario, budget, verdict, float(context.mid)),
     )
 
 
-def _remedies(
+def _pool_tokens(
     deployment: Deployment, scenario: Scenario, budget: MemoryBudget, verdict: Fit
+) -> Estimate | None:
+    """Tokens that the cache holds in sequences of the scenario's length; None where nothing is cached."""
+    if budget.pool.empty:
+        return None
+    tokens = float(scenario.input_tokens + scenario.output_tokens)
+    by_pool = over_pool(budget, lambda pool: pool_tokens(budget, tokens, pool), "tokens")
+    if budget.settings.policy not in GROWING:
+        return by_pool
+    filled = filled_sequences(deployment, scenario, verdict.held_sequences)
+    return rescaled(by_pool, filled * tokens)
+
+
+def _remedies(
+    deployment: Deployment, scenario: Scenario, budget: MemoryBudget, verdict: Fit, longest: float
 ) -> tuple[Note, ...]:
     """What would change a verdict that isn't good; nothing on the card helps a host that is too small."""
     code = verdict.reason.code
@@ -134,6 +159,8 @@ def _remedies(
             (name, deployment.layout_with(kv_format(name, deployment.dtype)))
             for name in smaller_caches(deployment)
         ],
+        most=verdict.held_sequences,
+        longest=longest,
     )
     if verdict.verdict is not Verdict.DOES_NOT_FIT:
         return found

@@ -19,7 +19,7 @@ from planner.memory.budget import (
     over_pool,
     requested_sequences,
 )
-from planner.memory.fit import fit_level
+from planner.memory.fit import fit_level, needed_bytes
 from planner.memory.parts import UNKNOWN_POOL_BAND
 from planner.memory.pool import pool_layout, sequences_bytes
 from planner.quantity import GIB, Estimate, FloatArray, Quantity, maximum, minimum
@@ -59,12 +59,29 @@ def budget_at(
 
 def budget_of(deployment: Deployment, scenario: Scenario) -> MemoryBudget:
     """The memory budget of the deployment under the scenario's workload."""
+    return budget_with(deployment, scenario, float(scenario.concurrency))
+
+
+def budget_with(deployment: Deployment, scenario: Scenario, users: float) -> MemoryBudget:
+    """The memory budget with another number of the scenario's users."""
     return budget_at(
         deployment,
         input_tokens=float(scenario.input_tokens),
         output_tokens=float(scenario.output_tokens),
-        concurrency=float(scenario.concurrency),
+        concurrency=users,
         max_model_len=scenario.max_model_len,
+    )
+
+
+def budget_for_length(deployment: Deployment, scenario: Scenario, tokens: float) -> MemoryBudget:
+    """The memory budget with sequences of `tokens` tokens, of which the answer keeps its length."""
+    prompt, answer = split_length(tokens, float(scenario.output_tokens))
+    return budget_at(
+        deployment,
+        input_tokens=prompt,
+        output_tokens=answer,
+        concurrency=float(scenario.concurrency),
+        max_model_len=None,
     )
 
 
@@ -95,6 +112,23 @@ def most_users(
     return _most_whole(
         float(most), lambda users: bool(fit_level(budget_for(users), users, tokens) < SHORT)
     )
+
+
+def filled_sequences(deployment: Deployment, scenario: Scenario, most: float) -> float:
+    """Sequences that fill the memory of an engine that takes it as they come, a part of the last one counted.
+
+    Args:
+        most: whole sequences that it holds.
+    """
+    tokens = float(scenario.input_tokens + scenario.output_tokens)
+
+    def needed(users: float) -> float:
+        return float(needed_bytes(budget_with(deployment, scenario, users), users, tokens))
+
+    groups = float(deployment.parallelism.dp)
+    less, more = needed(most), needed(most + groups)
+    room = float(deployment.usable_bytes) - less
+    return most + groups * min(max(room / (more - less), 0.0), 1.0) if more > less else most
 
 
 def _halved(
@@ -224,14 +258,7 @@ def _longest_on_gpu(
         return by_pool
 
     def holds(tokens: float) -> bool:
-        prompt, answer = split_length(tokens, float(scenario.output_tokens))
-        candidate = budget_at(
-            deployment,
-            input_tokens=prompt,
-            output_tokens=answer,
-            concurrency=users,
-            max_model_len=None,
-        )
+        candidate = budget_for_length(deployment, scenario, tokens)
         return bool(fit_level(candidate, users, tokens) < SHORT)
 
     return rescaled(by_pool, _most_whole(limit, holds))

@@ -9,29 +9,25 @@ from planner.explain.parts import (
     Context,
     Explanation,
     Term,
+    computed,
     engine_sources,
-    explanation_of,
     model_sources,
 )
+from planner.memory.budget import requested_sequences
+from planner.memory.pool import pool_layout, sequences_bytes
 
 
 def cache_terms(layout: CacheLayout, tokens: float) -> list[Term]:
-    """The terms of `cache_formula`: tokens, and by kind of layer how many, bytes a position and the window (tokens)."""
+    """The terms of `cache_formula`: tokens, and by kind of layer bytes a position, stride and window (positions)."""
     terms = [Term("S", "term.tokens", tokens, "count")]
     for index, group in enumerate(layout.groups, start=1):
         terms.append(Term(f"n_{index}", "term.layers_alike", float(group.layers), "count"))
-        terms.append(
-            Term(
-                f"c_{index}",
-                "term.bytes_per_position",
-                group.bytes_per_position / group.stride,
-                "bytes",
-            )
-        )
+        note = "term.bytes_per_position"
+        terms.append(Term(f"c_{index}", note, group.bytes_per_position, "bytes"))
+        if group.stride != 1:
+            terms.append(Term(f"r_{index}", "term.stride", float(group.stride), "count"))
         if group.window is not None:
-            terms.append(
-                Term(f"w_{index}", "term.window", float(group.window * group.stride), "count")
-            )
+            terms.append(Term(f"w_{index}", "term.window", float(group.window), "count"))
     if layout.constant_bytes:
         terms.append(Term("s", "term.state", layout.constant_bytes, "bytes"))
     return terms
@@ -41,67 +37,76 @@ def cache_formula(layout: CacheLayout) -> str:
     """Bytes that one sequence of S tokens caches, in symbols; constant state apart."""
     pieces = []
     for index, group in enumerate(layout.groups, start=1):
-        held = "S" if group.window is None else f"min(S, w_{index})"
+        held = "S" if group.stride == 1 else f"⌊ S / r_{index} ⌋"
+        if group.window is not None:
+            held = f"min( {held} , w_{index} )"
         pieces.append(f"c_{index}·{held}")
     return " + ".join(pieces) or "0"
 
 
 def _per_sequence(context: Context) -> Explanation:
     layout = context.deployment.model_layout
-    memory = context.evaluation.memory
-    return explanation_of(
+    return computed(
         "kv_bytes_per_sequence",
         cache_formula(layout),
-        "{size:bytes}",
         cache_terms(layout, context.tokens),
         model_sources(context.deployment),
-        size=float(memory.kv_bytes_per_sequence.mid),
+        float(context.evaluation.memory.kv_bytes_per_sequence.mid),
+        "bytes",
     )
 
 
 def _per_token(context: Context) -> Explanation:
-    layout, memory = context.deployment.model_layout, context.evaluation.memory
+    layout = context.deployment.model_layout
     growing = " + ".join(
-        f"c_{index}"
+        f"c_{index}" + (f" / r_{index}" if group.stride != 1 else "")
         for index, group in enumerate(layout.groups, start=1)
-        if group.window is None or context.tokens < group.window * group.stride
+        if group.window is None or context.tokens // group.stride < group.window
     )
-    return explanation_of(
+    return computed(
         "kv_bytes_per_token",
         growing or "0",
-        "{size:bytes}",
         cache_terms(layout, context.tokens),
         model_sources(context.deployment),
-        size=float(memory.kv_bytes_per_token.mid),
+        float(context.evaluation.memory.kv_bytes_per_token.mid),
+        "bytes",
     )
 
 
 def _state(context: Context) -> Explanation:
-    layout = context.deployment.model_layout
-    return explanation_of(
+    state = context.deployment.model_layout.constant_bytes
+    return computed(
         "state_bytes_per_sequence",
-        "s = Σ elements · bytes",
-        "{state:bytes}",
-        [Term("s", "term.state", layout.constant_bytes, "bytes")],
+        "s",
+        [Term("s", "term.state", state, "bytes")],
         model_sources(context.deployment),
-        state=layout.constant_bytes,
+        state,
+        "bytes",
     )
 
 
 def _host_cache(context: Context) -> Explanation:
-    layout, memory = context.deployment.host_layout, context.evaluation.memory
+    """Every slot's whole context, as the engine allocates it in host memory."""
+    scenario, layout = context.evaluation.scenario, context.deployment.host_layout
+    memory, settings = context.evaluation.memory, context.budget.settings
     held = float(memory.host_kv_bytes.mid) if memory.host_kv_bytes else 0.0
-    users = float(context.evaluation.scenario.concurrency)
-    terms = [Term("u", "term.users", users, "count")]
-    if layout is not None:
-        terms += cache_terms(layout, context.tokens)
-    return explanation_of(
+    terms: list[Term] = []
+    if layout is not None and held:
+        pool = pool_layout(context.deployment.architecture, layout, settings)
+        length = float(scenario.max_model_len or context.tokens)
+        users = float(requested_sequences(scenario.concurrency, context.budget.replicas))
+        each = float(sequences_bytes(pool, users, length)) / users
+        terms = [
+            Term("u", "term.users", users, "count"),
+            Term("K_h", "term.stored_on_host", each, "bytes"),
+        ]
+    return computed(
         "host_kv_bytes",
-        f"u · ({cache_formula(layout) if layout else '0'})",
-        "{held:gib}",
+        "u·K_h" if terms else "0",
         terms,
         engine_sources(context.deployment),
-        held=held,
+        held,
+        "gib",
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from planner.catalog.loader import Figure, Source, read_sources, read_yaml
@@ -53,6 +54,34 @@ class Context:
     def tokens(self) -> float:
         scenario = self.evaluation.scenario
         return float(scenario.input_tokens + scenario.output_tokens)
+
+
+SYMBOL = re.compile(r"[A-Za-z]\w*")
+
+
+def with_numbers(formula: str, terms: Iterable[Term]) -> str:
+    """The formula with each term's value, as a template, where its symbol stands."""
+    kinds = {term.symbol: term.kind for term in terms}
+    return SYMBOL.sub(
+        lambda found: f"{{{found[0]}:{kinds[found[0]]}}}" if found[0] in kinds else found[0],
+        formula,
+    )
+
+
+def computed(
+    figure: str,
+    formula: str,
+    terms: Sequence[Term],
+    sources: Iterator[Source],
+    result: float,
+    kind: str,
+) -> Explanation:
+    """An explanation whose formula says all: with the terms' values in it, it gives `result`, shown as `kind`."""
+    filled = f"{with_numbers(formula, terms)} = {{result:{kind}}}"
+    if formula in {term.symbol for term in terms}:  # the figure is a fact by itself
+        filled = f"{{result:{kind}}}"
+    values = {term.symbol: term.value for term in terms}
+    return explanation_of(figure, formula, filled, list(terms), sources, **values, result=result)
 
 
 def explanation_of(

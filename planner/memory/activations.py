@@ -125,16 +125,27 @@ def profiled_activation_bytes(
         per_logit = settings.logit_bytes + (compute_bytes - 2.0)
         step = maximum(step, settings.max_num_seqs * shape.vocabulary * per_logit)
     total = step + settings.activation_constant_bytes
-    if settings.expert_workspace and not _microscaled(architecture):
-        workspace = 0.0
-        for per_token, width in shape.experts:
-            each = width if parallelism.ep > 1 else width / tp
-            workspace = max(workspace, per_token * (max(2 * each, shape.hidden) + each))
-        if workspace:
-            total = total + tokens * (workspace + shape.hidden) * compute_bytes
+    if uses_expert_workspace(architecture, settings):
+        width = workspace_width(architecture, parallelism) + shape.hidden
+        total = total + tokens * width * compute_bytes
     if shape.towers:
         total = total + ENCODER_OUTPUT_COPIES * tokens * shape.hidden * compute_bytes
     return total
+
+
+def uses_expert_workspace(architecture: Architecture, settings: EngineSettings) -> bool:
+    """Whether the engine's fused experts need a workspace."""
+    experts = activation_shape(architecture).experts
+    return settings.expert_workspace and not _microscaled(architecture) and bool(experts)
+
+
+def workspace_width(architecture: Architecture, parallelism: Parallelism) -> float:
+    """Elements per token of that workspace: k·(max(2·I_e, h) + I_e) of the widest layer."""
+    shape, widest = activation_shape(architecture), 0.0
+    for per_token, width in shape.experts:
+        each = width if parallelism.ep > 1 else width / parallelism.tp
+        widest = max(widest, per_token * (max(2 * each, shape.hidden) + each))
+    return widest
 
 
 def _microscaled(architecture: Architecture) -> bool:
@@ -172,12 +183,19 @@ def table_activation_bytes(
         aiconfigurator's memory model.
     """
     shape = activation_shape(architecture)
-    index = 0 if parallelism.tp == 1 else 1 if parallelism.tp < 4 else 2
-    factor = settings.activation_factors[index]
-    if shape.experts:
-        factor *= settings.expert_activation_factor
+    factor = table_activation_factor(architecture, settings, parallelism)
     activation = 2.0 * settings.max_num_batched_tokens * shape.hidden * factor
     return max(activation, settings.activation_constant_bytes)
+
+
+def table_activation_factor(
+    architecture: Architecture, settings: EngineSettings, parallelism: Parallelism
+) -> float:
+    """The factor of that table."""
+    index = 0 if parallelism.tp == 1 else 1 if parallelism.tp < 4 else 2
+    factor = settings.activation_factors[index]
+    experts = activation_shape(architecture).experts
+    return factor * settings.expert_activation_factor if experts else factor
 
 
 def compute_buffer_bytes(

@@ -119,14 +119,16 @@ def fit(
     output_tokens: int,
     concurrency: int,
     max_model_len: int | None = None,
+    most: float | None = None,
 ) -> Fit:
     """The verdict on `concurrency` sequences of `input_tokens` + `output_tokens` tokens; `budget` holds numbers.
 
     Args:
         max_model_len: longest sequence that the engine is started for; None: as long as this workload needs.
+        most: sequences held at once, where what they compute with takes its share too; None: what the pool holds.
     """
     tokens = float(input_tokens + output_tokens)
-    held = float(max_concurrency(budget, tokens))
+    held = float(max_concurrency(budget, tokens)) if most is None else most
     share = float(running_sequences(concurrency, budget.replicas, budget.settings))
     running = min(float(concurrency), share * budget.replicas, held)
     level = int(fit_level(budget, concurrency, tokens))
@@ -187,13 +189,16 @@ def _reason(
         values = {"weights_bytes": budget.weights_bytes, "allowed_bytes": allowed}
         return Note("fit_weights_exceed", values)
     if budget.fixed_bytes >= allowed:
-        values = {
-            "weights_bytes": budget.weights_bytes,
-            "activation_bytes": budget.activation_bytes,
-            "allowed_bytes": allowed,
-        }
-        return Note("fit_activations_exceed", values)
-    if float(budget.room_outside_bytes + budget.graphs_bytes) < 0.0:
+        beside = budget.fixed_bytes - budget.weights_bytes
+        values = {"weights_bytes": budget.weights_bytes, "allowed_bytes": allowed}
+        if budget.settings.policy == "static_fraction":  # activations live outside that share
+            return Note("fit_overhead_exceeds", values | {"overhead_bytes": beside})
+        activation = {"activation_bytes": budget.activation_bytes}
+        overhead = {"overhead_bytes": beside - budget.activation_bytes}
+        return Note("fit_activations_exceed", values | activation | overhead)
+    policy = budget.settings.policy
+    allocates = policy not in {"grow", "context"}
+    if allocates and float(budget.room_outside_bytes + budget.graphs_bytes) < 0.0:
         values = {
             "short_bytes": -float(budget.room_outside_bytes),
             "outside_bytes": float(budget.outside_bytes),
@@ -201,7 +206,8 @@ def _reason(
         return Note("fit_no_room_outside", values)
     pool = float(budget.kv_pool_bytes)
     if level == 2 and held < budget.replicas:
-        each = float(sequences_bytes(budget.pool, 1.0, tokens))
+        slot = longest if policy == "context" else tokens
+        each = float(sequences_bytes(budget.pool, 1.0, slot))
         return Note("fit_pool_below_one", {"pool_bytes": pool, "sequence_bytes": each})
     slots = budget.pool.slots
     if level == 2 and slots is not None:
@@ -264,11 +270,15 @@ def remedies(
     concurrency: int,
     pp: int = 1,
     kv_alternatives: Iterable[tuple[str, CacheLayout]] = (),
+    most: float | None = None,
+    longest: float | None = None,
 ) -> tuple[Note, ...]:
     """Changes that would alter the verdict, each checked; empty where the workload fits.
 
     Args:
         kv_alternatives: (format id, layout of one rank) of smaller cache formats to try.
+        most: sequences held at once, and longest: tokens that all of them can have, where activations change with
+            either; None: what the pool holds.
 
     Returns:
         Notes `remedy_fewer_users` (concurrency), `remedy_shorter_context` (tokens in all), `remedy_kv_format` (format,
@@ -280,10 +290,11 @@ def remedies(
     if level == 0:
         return ()
     found: list[Note] = []
-    held = float(max_concurrency(budget, tokens))
+    held = float(max_concurrency(budget, tokens)) if most is None else most
     if level == 2 and 1 <= held < concurrency:
         found.append(Note("remedy_fewer_users", {"concurrency": held}))
-    longest = float(max_context(budget, concurrency, float(architecture.max_context_tokens)))
+    if longest is None:
+        longest = float(max_context(budget, concurrency, float(architecture.max_context_tokens)))
     if level == 2 and 0 < longest < tokens:
         found.append(Note("remedy_shorter_context", {"tokens": longest}))
     for name, layout in kv_alternatives:

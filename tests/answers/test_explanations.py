@@ -1,0 +1,117 @@
+"""Explanations of memory figures: what is printed, worked out, gives what is printed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from planner.evaluation import Evaluation, evaluate
+from planner.explain import explain
+from planner.explain.cache import CACHE
+from planner.explain.memory import MEMORY
+from planner.scenario import Scenario
+from planner.ui.locale import fill
+from planner.ui.locale.numbers import format_value
+from tests.answers.equations import holds, relations
+
+GEMMA = {"model": "google/gemma-3-12b-it", "gpu": "t4", "weights": "nf4", "input_tokens": 2048}
+HYBRID = {"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "gpu": "h200-sxm-141gb", "gpus": 2}
+LLAMA = {"model": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "h100-sxm-80gb"}
+DEEPSEEK = {"model": "deepseek-ai/DeepSeek-V3", "gpu": "h200-sxm-141gb", "gpus": 8}
+CASES: tuple[dict[str, Any], ...] = (
+    *({**GEMMA, "engine": "transformers", "concurrency": users} for users in (1, 8, 16)),
+    {**GEMMA, "engine": "transformers", "weights": "native"},
+    {**GEMMA, "engine": "vllm", "weights": "awq-int4", "concurrency": 3},
+    {**GEMMA, "engine": "llama.cpp", "weights": "gguf:Q4_K_M", "concurrency": 3},
+    {**GEMMA, "engine": "llama.cpp", "weights": "gguf:Q8_0", "gpu_layers": 20, "host_memory_gib": 9.0},
+    {**GEMMA, "engine": "llama.cpp", "weights": "gguf:Q4_K_M", "max_model_len": 8192},
+    *({**LLAMA, "engine": name, "concurrency": 5} for name in ("vllm", "sglang", "tensorrt-llm", "transformers")),
+    {**LLAMA, "engine": "vllm", "gpus": 4, "tp": 2, "dp": 2, "concurrency": 50},
+    {**LLAMA, "engine": "vllm", "gpus": 2, "pp": 2, "concurrency": 5_000},
+    *({**HYBRID, "engine": name, "concurrency": 9} for name in ("vllm", "sglang", "llama.cpp", "transformers")),
+    *({**DEEPSEEK, "engine": name, "concurrency": 40} for name in ("vllm", "sglang", "tensorrt-llm")),
+    {"model": "deepseek-ai/DeepSeek-V3.2", "gpu": "h200-sxm-141gb", "gpus": 8, "engine": "vllm"},
+    {"model": "openai/gpt-oss-20b", "gpu": "rtx-4090", "engine": "llama.cpp", "cpu_expert_layers": 12},
+    {"model": "BAAI/bge-m3", "gpu": "l4"},
+)  # fmt: skip
+FIGURES = MEMORY | CACHE
+
+
+def answers() -> list[Evaluation]:
+    return [evaluate(Scenario.parse(case)) for case in CASES]
+
+
+def shown(answer: Evaluation, figure: str) -> str:
+    found = explain(answer, figure)
+    return fill(found.filled, "en", **found.values)
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_what_an_explanation_prints_is_true_of_its_own_numbers(figure: str) -> None:
+    tried = 0
+    for answer in answers():
+        if getattr(answer.memory, figure) is None:
+            continue
+        found = explain(answer, figure)
+        printed = fill(found.filled, "en", **found.values)
+        said = relations(printed)
+        # Without an equation only a fact may be printed, one of the terms.
+        assert said or found.formula in {"0", *(term.symbol for term in found.terms)}, printed
+        for relation in said:
+            assert holds(*relation), (answer.deployment.engine, printed)
+            tried += 1
+    facts = {"usable_bytes_per_gpu", "state_bytes_per_sequence", "host_weights_bytes"}
+    assert tried > 0 or figure in facts
+
+
+KINDS = {"max_concurrency": "count", "kv_pool_tokens": "count", "kv_bytes_per_sequence": "bytes"}
+
+
+@pytest.mark.parametrize("figure", sorted(set(FIGURES) - {"max_context_tokens", "needed_bytes_per_gpu"}))  # fmt: skip
+def test_an_explanation_ends_in_the_figure(figure: str) -> None:
+    for answer in answers():
+        estimate = getattr(answer.memory, figure)
+        if estimate is None:
+            continue
+        kind = "bytes" if figure in {"kv_bytes_per_token", "state_bytes_per_sequence"} else "gib"
+        wanted = format_value(float(estimate.mid), KINDS.get(figure, kind), "en")
+        assert shown(answer, figure).endswith(wanted), (answer.deployment.engine, figure)
+
+
+def test_every_symbol_of_an_equation_is_a_term() -> None:
+    for answer in answers():
+        for figure in FIGURES:
+            if getattr(answer.memory, figure) is None:
+                continue
+            found = explain(answer, figure)
+            rest = re.sub(r"\{\w+:\w+\}", "", found.filled)
+            assert set(re.findall(r"[A-Za-z_]\w*", rest)) <= {"min", "max", "K", "S"}, found.filled
+
+
+def test_as_many_as_fit_with_what_they_compute_with() -> None:
+    """Eight prompts on a T4: the cache alone would hold twelve, but each is computed with as well."""
+    answer = evaluate(Scenario.parse({**GEMMA, "engine": "transformers"}))
+    terms = {term.symbol: term.value for term in explain(answer, "max_concurrency").terms}
+    room = terms["M"] - terms["W"] - terms["R"]
+    assert room // (terms["f"] * terms["K_1"]) > 8
+    assert (
+        room // (terms["A_1"] + terms["f"] * terms["K_1"]) == answer.memory.max_concurrency.mid == 8
+    )
+    held = answer.memory.kv_pool_tokens
+    assert held is not None
+    assert 8 * 2304 <= held.mid < 9 * 2304
+
+
+def test_what_is_held_does_not_depend_on_how_many_come() -> None:
+    one, many = (
+        evaluate(Scenario.parse({**GEMMA, "engine": "transformers", "concurrency": users})).memory
+        for users in (1, 16)
+    )
+    assert one.max_concurrency == many.max_concurrency
+    assert one.kv_pool_tokens is not None
+    assert many.kv_pool_tokens is not None
+    assert one.kv_pool_tokens.mid == many.kv_pool_tokens.mid
+    assert many.reason.code == "fit_pool_below_workload"
+    assert many.reason.values["held"] == many.max_concurrency.mid
