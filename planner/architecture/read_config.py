@@ -14,7 +14,7 @@ from planner.errors import InvalidConfig
 MAX_BYTES = 5_000_000
 MAX_DEPTH = 64
 MAX_ITEMS = 500_000
-MAX_DIGITS = 30
+MAX_DIGITS, MAX_PLACES = 30, 120  # of a whole number, and of any other
 _MAY_BE_LONG = 10 ** (MAX_DIGITS - 1)
 
 # In a text of this length only the first of a layer's experts is kept where each is listed (`_thinned`).
@@ -42,7 +42,7 @@ def parse_config(text: str | bytes) -> dict[str, Any]:
     Raises:
         InvalidConfig: `config_too_large` (over 5 MB), `config_not_utf8`, `config_too_deep` (over 64 levels),
             `config_too_many_items` (over 500,000 brackets, commas and strings), `config_not_json` (with `line` and
-            `column`), `config_number` (NaN, or over 30 digits), `config_duplicate_key` (with `key`),
+            `column`), `config_number` (NaN), `config_number_large`, `config_duplicate_key` (with `key`),
             `config_not_object`.
     """
     if len(text) > MAX_BYTES:
@@ -202,12 +202,17 @@ def _constant(name: str) -> str:
 
 def _integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise InvalidConfig("config_number", given=f"{digits[:12]}…")
+        raise _too_large(digits)
     return int(digits)
 
 
 def _float(digits: str) -> float:
     value = float(digits)
-    if len(digits) > 4 * MAX_DIGITS or value in (float("inf"), float("-inf")):
-        raise InvalidConfig("config_number", given=f"{digits[:12]}…")
+    if len(digits) > MAX_PLACES or value in (float("inf"), float("-inf")):
+        raise _too_large(digits)
     return value
+
+
+def _too_large(digits: str) -> InvalidConfig:
+    given = digits if len(digits) <= 12 else f"{digits[:12]}…"
+    return InvalidConfig("config_number_large", given=given, digits=MAX_DIGITS, places=MAX_PLACES)

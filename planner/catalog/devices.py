@@ -86,7 +86,7 @@ Moment = Annotated[str, AfterValidator(_moment)]
 
 
 class DeviceEntry(Strict):
-    """A device as a measurement found it.
+    """A device as a measurement found it. The limits are far from any that computes, however disturbed it was.
 
     Attributes:
         name: as the driver or the system has it; kind: how torch reaches it.
@@ -103,10 +103,12 @@ class DeviceEntry(Strict):
     vendor: Plain = Field(default="", max_length=40)
     architecture: Plain = Field(default="", max_length=80)
     compute_capability: str | None = Field(default=None, pattern=r"^\d{1,2}\.\d$")
-    memory_usable_bytes: float = Field(gt=0, le=1e15, allow_inf_nan=False)
-    bandwidth_bytes_per_s: float = Field(gt=0, le=1e15, allow_inf_nan=False)
-    cache_bytes: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
-    peaks: dict[PeakDtype, float] = Field(min_length=1)
+    memory_usable_bytes: float = Field(ge=1e6, le=1e15, allow_inf_nan=False)
+    bandwidth_bytes_per_s: float = Field(ge=1e7, le=1e15, allow_inf_nan=False)
+    cache_bytes: float | None = Field(default=None, ge=1e3, le=1e12, allow_inf_nan=False)
+    peaks: dict[PeakDtype, Annotated[float, Field(ge=1e6, le=1e18, allow_inf_nan=False)]] = Field(
+        min_length=1
+    )
     measured_on: Day
 
     @property
@@ -123,12 +125,9 @@ def parse_device(data: Mapping[str, Any], field: str = "device") -> DeviceEntry:
         InvalidInput: naming the first key that is wrong, and why.
     """
     try:
-        entry = DeviceEntry.model_validate(data)
-        if not all(0.0 < rate < float("inf") for rate in entry.peaks.values()):
-            raise InvalidInput("device_peak_not_positive", field=field)
+        return DeviceEntry.model_validate(data)
     except ValidationError as error:
         raise entry_error(error, "device_bad_entry", field) from None
-    return entry
 
 
 # What pydantic finds wrong, by the word that says it in each language.

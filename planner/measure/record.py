@@ -7,6 +7,7 @@ by the page, the store and `calibrate`. It comes from outside as often as not, s
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
@@ -21,6 +22,7 @@ from planner.scenario import Scenario
 
 MAX_BYTES = 8_000_000
 MAX_ROWS = 5_000
+ROUNDING = 1e-9  # of a median or its ends
 MOST_DIGITS = 20  # of a whole number that is read as one
 # Of arrivals at random fewer don't reach a steady state, nor does a server that finishes a smaller share of what comes:
 # its queue grew.
@@ -230,7 +232,7 @@ def _config(config: dict[str, Any], field: str) -> dict[str, Any]:
 
 
 def require_sane(record: Record, field: str = "measurement") -> None:
-    """Refuses a record with a figure that nobody can have measured.
+    """Refuses a record with a figure that nobody can have measured, or whose ends lie on the wrong sides of it.
 
     Raises:
         InvalidInput: naming the row and the figure.
@@ -254,6 +256,20 @@ def require_sane(record: Record, field: str = "measurement") -> None:
                     least=least,
                     most=most,
                 )
+    for row_id, name, one in _spreads(record):
+        if not one.low <= one.median * (1.0 + ROUNDING) <= one.high * (1.0 + ROUNDING) ** 2:
+            ends = {"low": brief(one.low), "median": brief(one.median), "high": brief(one.high)}
+            raise InvalidInput(
+                "measurement_row_disordered", field=field, row=row_id, figure=name, **ends
+            )
+
+
+def _spreads(record: Record) -> Iterator[tuple[str, str, Spread]]:
+    """Every figure of a record with its row and its name; a rate of the device has no row but itself."""
+    for row in record.rows:
+        yield from ((row.id, name, one) for name, one in row.measured.items())
+    for figure in record.figures:
+        yield f"{figure.name} {figure.dtype}".strip(), figure.name, figure.value
 
 
 def calibration_record(content: bytes) -> Record | None:

@@ -11,6 +11,8 @@ from planner.catalog.devices import parse_device
 from planner.catalog.own_calibration import parse_own_calibration
 from planner.errors import InvalidInput
 from planner.quantity import Basis
+from planner.ui.locale import say_error
+from planner.ui.locale.numbers import format_value
 
 DEVICE: dict[str, Any] = {
     "name": "Some CPU, 2 cores",
@@ -113,7 +115,11 @@ def test_a_mixture_of_experts_is_transferred_from_dense_runs() -> None:
     ("changes", "key"),
     [
         ({"bandwidth_bytes_per_s": float("nan")}, "bandwidth_bytes_per_s"),
+        ({"bandwidth_bytes_per_s": 0.001}, "bandwidth_bytes_per_s"),
         ({"memory_usable_bytes": -1.0}, "memory_usable_bytes"),
+        ({"cache_bytes": 0.5}, "cache_bytes"),
+        ({"peaks": {"bf16": 1e12, "fp32": 0.0}}, "peaks.fp32"),
+        ({"peaks": {"bf16": 1e30}}, "peaks.bf16"),
         ({"peaks": {}}, "peaks"),
         ({"peaks": {"bf17": 1e12}}, "peaks.bf17"),
         ({"rotten": 1}, "rotten"),
@@ -126,9 +132,13 @@ def test_a_device_that_is_none_is_refused_by_key(changes: dict[str, Any], key: s
     assert str(refusal.value.values["key"]).startswith(key)
 
 
-def test_a_peak_must_be_above_zero() -> None:
-    with pytest.raises(InvalidInput, match="device_peak_not_positive"):
-        parse_device(DEVICE | {"peaks": {"bf16": 0.0}})
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_a_refused_rate_comes_with_its_limit(language: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        parse_device(DEVICE | {"bandwidth_bytes_per_s": 0.001})
+    said = say_error(refusal.value, language)
+    assert "0.001" in said
+    assert format_value(1e7, "number", language) in said
 
 
 @pytest.mark.parametrize(

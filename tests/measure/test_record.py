@@ -230,3 +230,23 @@ def test_a_date_is_one_or_is_refused_with_how_to_write_it(date: str, there: bool
         assert "2026-11-30T12:00:00+00:00" in said
         assert "date" in said
         assert date in said
+
+
+@pytest.mark.parametrize("ends", [{"low": 0.11}, {"high": 0.09}, {"median": 0.2}, {"median": 0.05}])
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_ends_on_the_wrong_side_of_their_median_are_refused_with_their_row(
+    ends: dict[str, float], language: str
+) -> None:
+    wrong = row("b", measured={"tpot_s": SPREAD | ends})
+    figure = {"name": "launch", "unit": "s", "value": SPREAD | ends}
+    for name, changes in (("b", {"rows": [row("a"), wrong]}), ("launch", {"figures": [figure]})):
+        with pytest.raises(InvalidInput) as refused:
+            parse_record(json.dumps(document(**changes)))
+        said = say_error(refused.value, language)
+        assert f" {name}:" in said
+        assert str(next(iter(ends.values()))) in said
+
+
+def test_ends_may_be_their_median_but_for_rounding() -> None:
+    close = {"median": 0.1, "low": 0.1 * (1 + 1e-12), "high": 0.1 * (1 - 1e-12)}
+    assert parse_record(json.dumps(document(rows=[row("a", measured={"tpot_s": SPREAD | close})])))
