@@ -8,6 +8,7 @@ from planner.answers import DeploymentAnswer, MemoryAnswer, ModelAnswer, SpeedAn
 from planner.architecture.totals import active_parameters, parameters
 from planner.deployment import Deployment, resolve
 from planner.errors import Note, PlannerError
+from planner.memory.fit import Verdict
 from planner.memory_answer import memory_answer, verdict_of
 from planner.memory_limits import budget_of
 from planner.quantity import Estimate, worst
@@ -18,6 +19,8 @@ from planner.speed_answer import rates_basis, speed_answer
 __all__ = ["Deployment", "Evaluation", "evaluate", "resolve"]
 
 IN_FP16 = frozenset({"fp16_of_bf16_model", "fp16_overflows"})
+# Warnings that make a verdict worth little by itself: said beside it.
+BESIDE_VERDICT = frozenset({"fp16_overflows", "fp16_overflows_no_fp32"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,16 @@ class Evaluation:
     headline: Note
     warnings: tuple[Note, ...]
     assumptions: tuple[Note, ...]
+
+    @property
+    def caveat(self) -> Note | None:
+        """What belongs beside the verdict where something fits but may be no use; else None."""
+        if self.memory.verdict == Verdict.DOES_NOT_FIT:
+            return None
+        for note in self.warnings:
+            if note.code in BESIDE_VERDICT:
+                return Note(f"caveat_{note.code}", note.values)
+        return None
 
 
 def evaluate(scenario: Scenario) -> Evaluation:
@@ -165,4 +178,7 @@ def _headline(
     if memory.reason.code == "fit_host_memory_exceeded":
         return Note("headline_host_memory", values | memory.reason.values)
     several = "_several" if deployment.parallelism.gpus > 1 else ""
-    return Note(f"headline_{memory.verdict}{several}", values)
+    held = float(memory.max_concurrency.mid)
+    fewer = deployment.served_sequences < held and memory.verdict != Verdict.DOES_NOT_FIT
+    served = "_served" if fewer else ""
+    return Note(f"headline_{memory.verdict}{several}{served}", values | {"held": held})

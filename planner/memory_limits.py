@@ -125,6 +125,8 @@ def filled_sequences(deployment: Deployment, scenario: Scenario, most: float) ->
     def needed(users: float) -> float:
         return float(needed_bytes(budget_with(deployment, scenario, users), users, tokens))
 
+    if budget_of(deployment, scenario).kv_pool_bytes <= 0.0:
+        return 0.0
     groups = float(deployment.parallelism.dp)
     less, more = needed(most), needed(most + groups)
     room = float(deployment.usable_bytes) - less

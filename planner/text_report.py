@@ -58,8 +58,10 @@ SPEED_ROWS = (
 def estimate_text(evaluation: Evaluation, language: str) -> str:
     """One scenario's answer: the verdict first, then memory, speed, bounds, warnings and assumptions."""
     memory, speed = evaluation.memory, evaluation.speed
-    lines = [say_note(evaluation.headline, language).replace("**", ""), ""]
-    lines.append(text("report.memory", language))
+    lines = [say_note(evaluation.headline, language).replace("**", "")]
+    if evaluation.caveat:
+        lines.append(say_note(evaluation.caveat, language))
+    lines += ["", text("report.memory", language)]
     rows = [_row(name, getattr(memory, name), kind, language) for name, kind in MEMORY_ROWS]
     lines += [row for row in rows if row]
     if speed is not None:

@@ -41,7 +41,9 @@ _WELL_KNOWN = (
     "gptq-int4",
     "nvfp4",
 )
-OVERFLOW_SOURCE = "https://github.com/huggingface/transformers/issues/36822"
+# Where that is reported: empty answers of Gemma 3, or what vLLM refuses as numerically unstable.
+OVERFLOW_REPORT = "https://github.com/huggingface/transformers/issues/36822"
+OVERFLOW_LIST = "https://github.com/vllm-project/vllm/blob/main/vllm/config/model.py"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -394,5 +396,6 @@ def _fp16_notes(chosen: str, trained: str, model_type: str) -> tuple[Note, ...]:
     if chosen != "fp16":
         return ()
     if model_type in OVERFLOWS_FP16:
-        return (Note("fp16_overflows", {"model_type": model_type, "source": OVERFLOW_SOURCE}),)
+        source = OVERFLOW_REPORT if model_type.startswith("gemma3") else OVERFLOW_LIST
+        return (Note("fp16_overflows", {"model_type": model_type, "source": source}),)
     return (Note("fp16_of_bf16_model"),) if trained == "bf16" else ()

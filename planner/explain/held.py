@@ -262,11 +262,11 @@ def tokens_held(context: Context) -> Explanation:
     """Tokens that the cache holds in requests of this length."""
     held_tokens = context.evaluation.memory.kv_pool_tokens
     length = Term("S", "term.tokens", context.tokens, "count")
-    if grows(context):
+    if context.budget.pool.empty or not context.budget.kv_pool_bytes:
+        formula, terms = "0", ()
+    elif grows(context):
         formula, terms, most = _growing(context)
         formula = formula if most else f"max( 0 , {formula} )"
-    elif context.budget.pool.empty:
-        formula, terms = "0", ()
     else:
         terms = (*_pool_terms(context), *stored_terms(context, context.tokens))
         formula = "pool / K_1"

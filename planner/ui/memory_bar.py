@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.architecture.cache import cache_bytes
 from planner.deployment import resolve
 from planner.evaluation import Evaluation
+from planner.memory.budget import requested_sequences
 from planner.memory_limits import budget_of
 from planner.ui.widgets import draw, h, shown
 
@@ -18,6 +20,7 @@ COLOURS = {
     "cache": "s4",
     "pool": "s4",
 }
+ADDED_SEEN = 0.005  # share of the cache in use from which what the engine adds is said
 LABELLED = 0.09  # share of the bar from which a component's size is written on it
 
 
@@ -83,8 +86,22 @@ def draw_bar(evaluation: Evaluation) -> None:
     draw(
         f'<p class="hr-about">{about}</p><div class="hr-bar" role="img" aria-label="{told}">'
         f'<div class="hr-track">{segments}</div>{_marks(full, whole)}</div>'
-        f'<div class="hr-legend">{listed}</div>{_over(full)}{_beside(evaluation)}'
+        f'<div class="hr-legend">{listed}</div>{_over(full)}{_added(evaluation, full)}{_beside(evaluation)}'
     )
+
+
+def _added(evaluation: Evaluation, full: Filling) -> str:
+    """What of the cache in use the engine adds to what the model itself keeps, where it is seen."""
+    used = sum(part.size_bytes for part in full.components if part.name == "cache")
+    deployment, scenario = resolve(evaluation.scenario), evaluation.scenario
+    tokens = float(scenario.input_tokens + scenario.output_tokens)
+    each = float(cache_bytes(deployment.rank_layout, tokens))
+    users = float(requested_sequences(scenario.concurrency, deployment.parallelism.dp))
+    more = used - users * each
+    if more <= ADDED_SEEN * used:
+        return ""
+    told = h("bar.cache_more", own=users * each, users=users, more=more)
+    return f'<p class="hr-about">{told}</p>'
 
 
 def _beside(evaluation: Evaluation) -> str:

@@ -12,7 +12,8 @@ from planner.explain import explain
 from planner.explain.cache import CACHE
 from planner.explain.memory import MEMORY
 from planner.scenario import Scenario
-from planner.ui.locale import fill
+from planner.text_report import estimate_text
+from planner.ui.locale import LANGUAGES, fill, say_note
 from planner.ui.locale.numbers import format_value
 from tests.answers.equations import holds, relations
 
@@ -37,6 +38,10 @@ CASES: tuple[dict[str, Any], ...] = (
     {"model": "BAAI/bge-m3", "gpu": "l4"},
 )  # fmt: skip
 FIGURES = MEMORY | CACHE
+PROCESSOR = {
+    "name": "Some EPYC", "kind": "cpu", "memory_usable_bytes": 25.2e9, "bandwidth_bytes_per_s": 2e10,
+    "peaks": {"bf16": 2e11, "fp32": 1e11}, "measured_on": "2026-11-30",
+}  # fmt: skip
 
 
 def answers() -> list[Evaluation]:
@@ -115,3 +120,53 @@ def test_what_is_held_does_not_depend_on_how_many_come() -> None:
     assert one.kv_pool_tokens.mid == many.kv_pool_tokens.mid
     assert many.reason.code == "fit_pool_below_workload"
     assert many.reason.values["held"] == many.max_concurrency.mid
+
+
+def test_the_sentence_on_a_full_card_names_all_that_fills_it() -> None:
+    """Weights and activations alone would leave room: what the run time takes is what fills the memory."""
+    own = {"gpu": "own-some-epyc", "device": PROCESSOR, "weights": "native"}
+    answer = evaluate(Scenario.parse({**GEMMA, **own, "engine": "transformers"}))
+    memory = answer.memory
+    assert memory.reason.code == "fit_activations_exceed"
+    parts = [
+        memory.reason.values[f"{name}_bytes"] for name in ("weights", "activation", "overhead")
+    ]
+    allowed = memory.reason.values["allowed_bytes"]
+    assert sum(parts[:2]) < allowed <= sum(parts)
+    # Shorter prompts are computed with less, and leave room: said, and true.
+    (shorter,) = [note for note in memory.remedies if note.code == "remedy_shorter_context"]
+    tokens = int(shorter.values["tokens"])
+    assert tokens == memory.max_context_tokens.mid
+    changed = answer.scenario.replace(input_tokens=tokens - answer.scenario.output_tokens)
+    assert evaluate(changed).memory.verdict != "does_not_fit"
+
+
+def test_an_engine_without_a_share_is_not_told_to_lower_it() -> None:
+    many = evaluate(Scenario.parse({**GEMMA, "engine": "transformers", "concurrency": 16}))
+    assert many.memory.reason.code != "fit_no_room_outside"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "engine"), [("t4", "transformers"), ("v100-sxm2-32gb", "transformers")]
+)
+def test_a_fit_that_may_be_no_use_says_so_beside_its_verdict(gpu: str, engine: str) -> None:
+    answer = evaluate(Scenario.parse({**GEMMA, "engine": engine, "gpu": gpu}))
+    assert answer.memory.verdict == "fits"
+    assert answer.caveat is not None
+    safe = evaluate(answer.scenario.replace(dtype="fp32"))
+    assert answer.caveat.values["fp32_ttft_s"] == safe.speed.ttft_unloaded_s.mid
+    assert safe.caveat is None
+    for language in LANGUAGES:
+        said = estimate_text(answer, language).splitlines()
+        assert said[1] == say_note(answer.caveat, language)
+
+
+def test_places_of_the_engine_and_of_the_memory_are_both_in_the_headline() -> None:
+    answer = evaluate(
+        Scenario.parse(
+            {"model": "Qwen/Qwen3-4B", "gpu": "l4", "engine": "llama.cpp", "max_num_seqs": 4}
+        )
+    )
+    assert answer.headline.code == "headline_fits_served"
+    assert answer.headline.values["held"] == answer.memory.max_concurrency.mid > 4
+    assert answer.headline.values["people"] == 4

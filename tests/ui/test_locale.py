@@ -196,3 +196,16 @@ def test_one_of_something_is_singular() -> None:
     assert text("whatif.users", "en", users=2.0) == "2 people at once"
     assert text("whatif.users", "es", users=1.0) == "1 persona a la vez"
     assert text("whatif.users", "es", users=0) == "0 personas a la vez"
+
+
+@pytest.mark.parametrize(
+    ("gib", "en", "es"),
+    [
+        (9_990.0, "9,990 GiB", "9.990 GiB"),
+        (10_240.0, "10 TiB", "10 TiB"),
+        (3_050_000.0, "2.91 PiB", "2,91 PiB"),
+    ],
+)
+def test_memory_beyond_any_card_is_written_in_larger_units(gib: float, en: str, es: str) -> None:
+    assert format_value(gib * 2.0**30, "gib", "en") == en
+    assert format_value(gib * 2.0**30, "gib", "es") == es

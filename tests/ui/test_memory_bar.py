@@ -8,9 +8,11 @@ import pytest
 
 from planner.evaluation import Evaluation, evaluate
 from planner.scenario import Scenario
+from planner.ui.locale import LANGUAGES, catalogue, text
 from planner.ui.memory_bar import COLOURS, filling
 from planner.ui.permalink import DEFAULTS
 from planner.ui.presets import PRESETS
+from tests.ui.driver import clean, open_app, words
 
 LLAMA = {"model": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "l40s", "weights": "native"}
 CASES: dict[str, dict[str, Any]] = {
@@ -59,3 +61,17 @@ def test_a_parallel_deployment_shows_one_card() -> None:
 def test_every_part_but_the_free_one_has_a_colour() -> None:
     names = {part.name for case in CASES.values() for part in filling(answer(case)).components}
     assert names - {"free"} <= COLOURS.keys()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_the_engine_adds_to_the_models_own_cache_is_said(language: str) -> None:
+    app = open_app(lang=language)  # Gemma 3 under transformers: 464 MiB, and 6 % for the allocator
+    clean(app)
+    size = 464 * 2.0**20
+    told = text("bar.cache_more", language, own=size, users=1, more=0.06 * size)
+    assert told in words(app)
+    exact = open_app(
+        lang=language, v="1", **{key: f"{value}" for key, value in CASES["llama_l4"].items()}
+    )
+    start = catalogue(language)["bar.cache_more"].partition("{")[0]
+    assert start not in words(exact)

@@ -49,7 +49,15 @@ def _scaled(value: float, language: str, steps: tuple[tuple[float, str], ...]) -
     return f"{significant(value / size, language)} {unit}"
 
 
-BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+BYTES = (
+    (2.0**50, "PiB"),
+    (2.0**40, "TiB"),
+    (2.0**30, "GiB"),
+    (2.0**20, "MiB"),
+    (2.0**10, "KiB"),
+    (1.0, "B"),
+)
+MOST_GIB = 10_000.0  # from here on a memory is written in larger units
 SECONDS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 LARGE = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 LARGE_ES = (
@@ -73,6 +81,9 @@ def _duration(value: float, language: str) -> str:
 
 
 def _gib(value: float, language: str) -> str:
+    """GiB, whatever the size, so that the parts of a card compare at a glance; larger units beyond any card."""
+    if abs(value) >= MOST_GIB * 2.0**30 and math.isfinite(value):
+        return _scaled(value, language, BYTES)
     return f"{significant(value / 2.0**30, language)} GiB"
 
 

@@ -58,6 +58,8 @@ def headline(evaluation: Evaluation) -> None:
         if verdict != "fits"
         else ""
     )
+    if evaluation.caveat:
+        more = f"<br>⚠ {note_html(evaluation.caveat)}{more}"
     more = f'<div class="hr-more">{more.removeprefix("<br>")}</div>' if more else ""
     draw(
         f'<div class="hr-verdict hr-{verdict}" role="status"><span class="hr-chip">'
