@@ -18,7 +18,7 @@ from planner.compare.objectives import Met, Objectives, judged, meets, verdict_o
 from planner.compare.table import Row, compare
 from planner.ui.charts.compare import MERITS, cheapest, cost_chart, cost_of
 from planner.ui.compare_table import COLUMNS, Cell, columns_for, frame_of, ordered
-from planner.ui.locale import LANGUAGES, catalogue
+from planner.ui.locale import LANGUAGES, catalogue, text
 from planner.ui.pages.compare import first_pins, merit_of
 from tests.ui.driver import charts, clean, go, markup, open_app, words
 
@@ -253,6 +253,11 @@ def test_the_scenario_the_cheapest_and_the_fastest_stand_there_first() -> None:
     )
     assert set(pins) == {"l4", best.accelerator.id, fastest.accelerator.id}
     app = open_app("compare", lang="en", **LLAMA)
+    # Those whose middle the cheapest one's range holds may be cheaper, and are counted.
+    within = best.usd_per_million_output_tokens.high
+    near = sum(cost_of(row).mid <= within for row in priced) - 1
+    assert near > 1
+    assert text("compare.headline_near", "en", near=near) in words(app)
     by_id = {row.accelerator.id: row.accelerator.name for row in comparison.rows}
     assert [title.partition("× ")[2] for title in titles(app)] == [by_id[id_] for id_ in pins]
 

@@ -42,9 +42,20 @@ def _cost(row: Row) -> float:
 
 def cheapest(rows: Sequence[Row]) -> Row | None:
     """The row with the cheapest tokens of those that hold the workload and have a price."""
-    return min(
-        (row for row in rows if row.holds and row.starts and cost_of(row)), key=_cost, default=None
+    return min(_priced_rows(rows), key=_cost, default=None)
+
+
+def as_cheap(best: Row, rows: Sequence[Row]) -> int:
+    """How many others' middle price lies within the range of the cheapest one's: which is cheaper isn't known."""
+    cost = cost_of(best)
+    return sum(
+        row is not best and cost is not None and _cost(row) <= cost.high
+        for row in _priced_rows(rows)
     )
+
+
+def _priced_rows(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row.holds and row.starts and cost_of(row)]
 
 
 @dataclass(frozen=True, slots=True)

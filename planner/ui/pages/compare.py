@@ -19,7 +19,7 @@ from planner.evaluation import Evaluation
 from planner.scenario import Scenario
 from planner.ui import state
 from planner.ui.charts.base import draw_chart
-from planner.ui.charts.compare import MERITS, Merit, cheapest, cost_chart, cost_of
+from planner.ui.charts.compare import MERITS, Merit, as_cheap, cheapest, cost_chart, cost_of
 from planner.ui.compare_cards import prices, row_name, side_by_side, sources
 from planner.ui.compare_filters import filters
 from planner.ui.compare_table import draw_table, ordered, pins, say_plain
@@ -116,13 +116,15 @@ def headline(comparison: Comparison, rows: Sequence[Row], objectives: Objectives
         if listed < {row.accelerator.id for row in all_rows(comparison)} and (best or fastest):
             sentence += " " + h("compare.headline_shown", shown=len(rows))
         if best is not None:
-            cost = cost_of(best)
+            cost, near = cost_of(best), as_cheap(best, rows)
             output = best.usd_per_million_output_tokens is not None
             sentence += " " + h(
                 "compare.headline_cheapest" if output else "compare.headline_cheapest_input",
                 card=row_name(best),
                 cost=float(cost.mid) if cost else 0.0,
             )
+            if near:
+                sentence += " " + h("compare.headline_near", near=near)
         if fastest is not None:
             sentence += " " + _fastest(fastest)
         sentence += _sureness(rows, best, objectives) + _host_limits(rows)
