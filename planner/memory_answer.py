@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from planner.answers import MemoryAnswer
 from planner.architecture.cache import cache_bytes, marginal_bytes
+from planner.catalog.devices import CLASS_OF_CPU
 from planner.catalog.formats import kv_format, supported
 from planner.deployment import Deployment, resolve
 from planner.errors import Note, PlannerError
@@ -32,6 +35,14 @@ from planner.quantity import GIB, Basis, Estimate, worst
 from planner.scenario import Scenario
 
 SMALLER_CACHES = ("fp8", "q8_0", "q4_0")
+# GGUF formats that another engine's user is offered, largest first; with layers in host memory the usual one.
+GGUF_STEPS = ("gguf:Q8_0", "gguf:Q4_K_M", "gguf:Q3_K_M", "gguf:Q2_K", "gguf:IQ2_XXS")
+USUAL_GGUF = "gguf:Q4_K_M"
+# What is another engine's own, and says nothing to llama.cpp.
+ENGINES_OWN = (
+    "engine_version", "gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens", "block_size",
+    "calibration", "tp", "pp", "ep", "dp",
+)  # fmt: skip
 
 
 def verdict_of(deployment: Deployment, scenario: Scenario, budget: MemoryBudget) -> Fit:
@@ -162,10 +173,40 @@ def _remedies(
         most=verdict.held_sequences,
         longest=longest,
     )
+    if deployment.accelerator.accelerator_class == CLASS_OF_CPU:  # nobody adds another processor
+        found = tuple(note for note in found if note.code != "remedy_more_gpus")
     if verdict.verdict is not Verdict.DOES_NOT_FIT:
         return found
     more = (Note(f"remedy_{field}", {field: count}) for field, count in offload_that_fits(scenario))
-    return (*found, *more)
+    return (*found, *more, *_under_llama_cpp(deployment, scenario))
+
+
+def llama_cpp_changes(weights: str, gpu_layers: int | None = None) -> dict[str, Any]:
+    """The fields of a scenario that change when llama.cpp runs it with these weights."""
+    own: dict[str, Any] = dict.fromkeys(ENGINES_OWN)
+    changed = {"engine": "llama.cpp", "weights": weights, "kv": "auto", "dtype": "auto"}
+    return own | changed | {"gpu_layers": gpu_layers}
+
+
+def _under_llama_cpp(deployment: Deployment, scenario: Scenario) -> Iterator[Note]:
+    """What llama.cpp would make of it: the largest weights that fit, or usual ones with layers in host memory."""
+    if deployment.engine.id == "llama.cpp":
+        return
+    for weights in GGUF_STEPS:
+        changed = scenario.replace(**llama_cpp_changes(weights))
+        try:
+            other = resolve(changed)
+            fits = verdict_of(other, changed, budget_of(other, changed)).verdict
+        except PlannerError:
+            return
+        if fits is not Verdict.DOES_NOT_FIT:
+            yield Note("remedy_llama_cpp", {"weights": weights})
+            break
+        if weights != USUAL_GGUF:
+            continue
+        for field, count in offload_that_fits(changed):
+            if field == "gpu_layers" and count > 0:
+                yield Note("remedy_llama_cpp_host", {"weights": weights, field: count})
 
 
 def offload_that_fits(scenario: Scenario) -> tuple[tuple[str, int], ...]:

@@ -262,6 +262,7 @@ def tokens_held(context: Context) -> Explanation:
     """Tokens that the cache holds in requests of this length."""
     held_tokens = context.evaluation.memory.kv_pool_tokens
     length = Term("S", "term.tokens", context.tokens, "count")
+    terms: tuple[Term, ...]
     if context.budget.pool.empty or not context.budget.kv_pool_bytes:
         formula, terms = "0", ()
     elif grows(context):

@@ -83,6 +83,15 @@ def _rate(figure: str) -> Callable[[Context], Explanation]:
             ("all", "o", "tpot"),
         ),
     }
+    # A model that makes no tokens one by one reads its input, and is done.
+    reading: dict[str, tuple[str, str, tuple[str, ...]]] = {
+        "total_tokens_per_s": (
+            "b · S / TTFT",
+            "{b:number} · {S:count} / {served:time}",
+            ("b", "S", "served"),
+        ),
+        "e2e_s": ("TTFT", "{all:time}", ("all",)),
+    }
     symbols = {
         "tpot": ("TPOT", "figure.tpot_s", "time"),
         "ttft": ("TTFT", "figure.ttft_unloaded_s", "time"),
@@ -95,7 +104,8 @@ def _rate(figure: str) -> Callable[[Context], Explanation]:
 
     def build(context: Context) -> Explanation:
         scenario, speed = context.evaluation.scenario, context.evaluation.speed
-        formula, filled, used = formulas[figure]
+        rules = formulas if speed.tpot_s else formulas | reading
+        formula, filled, used = rules[figure]
         known = {
             "tpot": float(speed.tpot_s.mid) if speed.tpot_s else 0.0,
             "ttft": float(speed.ttft_unloaded_s.mid),
@@ -106,13 +116,27 @@ def _rate(figure: str) -> Callable[[Context], Explanation]:
             "b": speed.running_batch * context.deployment.parallelism.dp,
         }
         kind = "time" if figure == "e2e_s" else "rate"
+        terms = [Term(symbols[n][0], symbols[n][1], known[n], symbols[n][2]) for n in used]
+        filled = f"{filled} = {{result:{kind}}}"
+        parts: dict[str, float] = {}
+        if (
+            figure == "decode_tokens_per_s"
+        ):  # no card shows the time per token: its parts are shown here
+            parts = speed.decode_parts
+            steps = _parts_terms(parts)
+            sums = " + ".join(term.symbol for term in steps)
+            formula = f"{formula},  TPOT = {sums}"
+            times = " + ".join(f"{{{name}:time}}" for name in parts)
+            filled = f"{filled};  TPOT = {times} = {{tpot:time}}"
+            terms += steps
         return explanation_of(
             figure,
             formula,
-            f"{filled} = {{result:{kind}}}",
-            [Term(symbols[n][0], symbols[n][1], known[n], symbols[n][2]) for n in used],
+            filled,
+            terms,
             calibration_sources(context),
             **{name: known[name] for name in used},
+            **parts,
             result=float(getattr(speed, figure).mid),
         )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.catalog.accelerators import accelerator
+from planner.catalog.devices import CLASS_OF_CPU
 from planner.catalog.engines import engine, runs_on
 from planner.catalog.formats import supported, weight_format
 from planner.catalog.search import IndexEntry, read_index
@@ -18,7 +19,7 @@ from planner.compare.placements import OWN_CARD_FIELDS
 from planner.deployment import resolve
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation
-from planner.memory_answer import verdict_of
+from planner.memory_answer import GGUF_STEPS, llama_cpp_changes, verdict_of
 from planner.memory_limits import budget_of
 from planner.quantity import GB
 from planner.scenario import Scenario
@@ -30,7 +31,7 @@ STEADY = frozenset(
 )  # kinds in which a longer step never undoes what a shorter one does
 LEVELS = ("fits", "tight", "does_not_fit")
 # Formats to try, from the largest weights to the smallest.
-WEIGHT_STEPS = ("bf16", "fp16", "fp8", "int8", "awq-int4", "nf4", "gguf:Q8_0", "gguf:Q4_K_M")
+WEIGHT_STEPS = ("bf16", "fp16", "fp8", "int8", "awq-int4", "nf4", *GGUF_STEPS)
 KV_STEPS = ("fp8", "q8_0")
 
 
@@ -39,8 +40,8 @@ class WhatIf:
     """A change and what comes of it.
 
     Attributes:
-        kind: what is changed: "users", "prompt", "weights", "kv", "share", "gpus", "card", "gpu_layers" or
-            "cpu_expert_layers".
+        kind: what is changed: "users", "prompt", "weights", "kv", "share", "gpus", "card", "gpu_layers",
+            "cpu_expert_layers", "llama_cpp" (engine and weights) or "llama_cpp_host" (layers in host memory as well).
         changes: the scenario's fields that change; scenario: with them changed.
         distance: how large the change is, in doublings, a little more where it costs money or quality.
         needed_bytes, usable_bytes: of the fullest card.
@@ -134,6 +135,8 @@ def _kinds(
         yield "share", _shares(evaluation)
         for field in ("gpu_layers", "cpu_expert_layers"):
             yield field, _offloads(evaluation, field)
+        for code in ("llama_cpp", "llama_cpp_host"):
+            yield code, _other_engine(evaluation, code)
     yield "gpus", _counts(start, evaluation, easier)
     yield "card", _cards(start, evaluation, easier)
 
@@ -187,8 +190,19 @@ def _offloads(evaluation: Evaluation, field: str) -> Candidates:
             yield 0.6, {field: count}
 
 
+def _other_engine(evaluation: Evaluation, code: str) -> Candidates:
+    """What the answer itself says that llama.cpp would make of it."""
+    for note in evaluation.memory.remedies:
+        if note.code == f"remedy_{code}":
+            layers = note.values.get("gpu_layers")
+            fewer = layers if isinstance(layers, int) else None
+            yield 1.5, llama_cpp_changes(str(note.values["weights"]), fewer)
+
+
 def _counts(start: Scenario, evaluation: Evaluation, easier: bool) -> Candidates:
     """Twice, four, eight times as many cards, or half as many; degrees that were chosen by hand fall back."""
+    if resolve(start).accelerator.accelerator_class == CLASS_OF_CPU:
+        return  # nobody adds another processor
     gpus = evaluation.deployment.gpus
     ratios = (2, 4, 8, 16) if easier else (2, 4)
     for ratio in ratios:

@@ -11,6 +11,7 @@ from planner.evaluation import Evaluation, evaluate
 from planner.explain import explain
 from planner.explain.cache import CACHE
 from planner.explain.memory import MEMORY
+from planner.explain.speed import SPEED
 from planner.scenario import Scenario
 from planner.text_report import estimate_text
 from planner.ui.locale import LANGUAGES, fill, say_note
@@ -170,3 +171,22 @@ def test_places_of_the_engine_and_of_the_memory_are_both_in_the_headline() -> No
     assert answer.headline.code == "headline_fits_served"
     assert answer.headline.values["held"] == answer.memory.max_concurrency.mid > 4
     assert answer.headline.values["people"] == 4
+
+
+def test_times_are_the_sum_of_their_parts_and_rates_follow_from_them() -> None:
+    for answer in answers():
+        for figure in SPEED:
+            if getattr(answer.speed, figure) is None or figure.endswith("bound_s"):
+                continue
+            said = relations(shown(answer, figure))
+            assert said
+            for relation in said:
+                assert holds(*relation), (answer.deployment.engine, figure, relation)
+
+
+def test_a_rate_is_explained_down_to_the_parts_of_a_step() -> None:
+    answer = evaluate(Scenario.parse({**GEMMA, "engine": "transformers"}))
+    found = explain(answer, "decode_tokens_per_s")
+    parts = {term.note_key: term.value for term in found.terms if term.note_key.startswith("time.")}
+    assert {"time.host", "time.layers", "time.linear", "time.cache"} <= set(parts)
+    assert sum(parts.values()) == pytest.approx(float(answer.speed.tpot_s.mid))

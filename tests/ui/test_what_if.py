@@ -24,6 +24,11 @@ CASES = {
         "engine": "vllm",
         "concurrency": 16,
     },
+    "under_transformers": {
+        "model": "meta-llama/Llama-3.3-70B-Instruct",
+        "gpu": "rtx-4090",
+        "weights": "bf16",
+    },
     "tight": {
         "model": "openai/gpt-oss-120b",
         "gpu": "h100-sxm-80gb",
@@ -100,3 +105,27 @@ def test_another_card_is_asked_to_hold_the_whole_model() -> None:
             break
     else:
         pytest.fail("no other card")
+
+
+def test_who_has_one_card_is_offered_what_runs_on_it() -> None:
+    start = answer(CASES["under_transformers"])
+    found = {change.kind: change for change in nearest_changes(start)}
+    assert {"llama_cpp", "llama_cpp_host"} <= set(found)
+    assert found["llama_cpp"].gpus == found["llama_cpp_host"].gpus == 1
+    layers = found["llama_cpp_host"].changes["gpu_layers"]
+    # One layer more on the GPU wouldn't fit.
+    more = start.scenario.replace(**{**found["llama_cpp_host"].changes, "gpu_layers": layers + 1})
+    assert evaluate(more).memory.verdict == "does_not_fit"
+
+
+def test_nobody_is_told_to_add_a_processor() -> None:
+    own = {
+        "name": "AMD EPYC, 2 cores", "kind": "cpu", "memory_usable_bytes": 25.2e9, "bandwidth_bytes_per_s": 2e10,
+        "peaks": {"bf16": 2e11, "fp32": 1e11}, "measured_on": "2026-11-30",
+    }  # fmt: skip
+    start = answer({"gpu": "own-amd-epyc-2-cores", "device": own, "weights": "native"})
+    assert start.memory.verdict == "does_not_fit"
+    kinds = {change.kind for change in nearest_changes(start, most=20)}
+    assert kinds
+    assert not kinds & {"gpus", "card"}
+    assert "remedy_more_gpus" not in {note.code for note in start.memory.remedies}
