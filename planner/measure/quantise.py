@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
 from typing import Any
 
 from planner.errors import Unsupported
@@ -10,6 +12,14 @@ from planner.errors import Unsupported
 BYTES_PER_WEIGHT = {"nf4": 0.57, "nf4-dq": 0.52, "llm-int8": 1.01}
 QUANTISED = tuple(BYTES_PER_WEIGHT)
 KEPT = ("lm_head", "embed_out", "output_layer")  # heads stay as they are, as transformers has it
+
+
+def require_bitsandbytes(weights: str) -> ModuleType:
+    """The package that quantises; raises Unsupported `bitsandbytes_missing` where it isn't installed."""
+    try:
+        return importlib.import_module("bitsandbytes")
+    except ImportError as error:
+        raise Unsupported("bitsandbytes_missing", field="weights", given=weights) from error
 
 
 def quantise(model: Any, weights: str, device: str) -> None:
@@ -27,10 +37,7 @@ def quantise(model: Any, weights: str, device: str) -> None:
         raise Unsupported(
             "weights_not_measurable", field="weights", given=weights, there=("native", *QUANTISED)
         )
-    try:
-        import bitsandbytes as bnb
-    except ImportError as error:
-        raise Unsupported("bitsandbytes_missing", field="weights", given=weights) from error
+    bnb = require_bitsandbytes(weights)
     places = [
         (parent, name, child)
         for path, parent in model.named_modules()

@@ -56,7 +56,7 @@ from planner.measure.probe import (
     require_torch,
 )
 from planner.measure.progress import Listener, Teller
-from planner.measure.quantise import QUANTISED
+from planner.measure.quantise import QUANTISED, require_bitsandbytes
 from planner.measure.record import Figure, Record, Row
 from planner.measure.shape_run import Setting, ShapeRun, failed_rows
 
@@ -333,5 +333,7 @@ def _check(options: Options) -> None:
             given=options.weights,
             there=("native", *QUANTISED),
         )
+    if options.weights in QUANTISED:
+        require_bitsandbytes(options.weights)
     if options.model is not None and options.config is None:
         model_profile(options.model)

@@ -352,6 +352,7 @@ def test_a_disk_that_is_full_for_a_while_stops_no_measurement(
     [
         (["--dtype", "fp4"], "dtype_not_measurable"),
         (["--weights", "gguf:Q4_K_M"], "weights_not_measurable"),
+        (["--weights", "nf4"], "bitsandbytes_missing"),
         (["--model", "no/such-model"], "unknown_model"),
         (["--device", "cuda:7"], "device_not_here"),
     ],
@@ -364,6 +365,8 @@ def test_what_cannot_be_measured_is_refused_before_it_begins(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)  # as where it isn't installed
+    monkeypatch.setattr(run, "BENCHMARKS", (lambda _: pytest.fail("it began"),))
     assert main(["measure", "--json", *flags]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["code"] == code
 

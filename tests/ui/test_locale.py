@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from planner.catalog.formats import weight_format_ids
+from planner.errors import Note
 from planner.quantity import Basis
 from planner.scenario import Scenario
-from planner.ui.locale import LANGUAGES, catalogue, text
-from planner.ui.locale.numbers import FORMATS, ONE, format_value
+from planner.ui.locale import LANGUAGES, catalogue, say_note, text
+from planner.ui.locale.numbers import BITS, FORMATS, ONE, format_value
 from planner.ui.pages import PAGES
 from planner.ui.presets import PRESETS, WORKLOADS
 
@@ -99,7 +100,7 @@ def test_every_format_exists(language: str) -> None:
     asked = {
         form for sentence in catalogue(language).values() for _, form in placeholders(sentence)
     }
-    assert asked <= FORMATS.keys()
+    assert asked <= FORMATS.keys() | {BITS}
 
 
 def test_no_sentence_is_left_over() -> None:
@@ -169,6 +170,15 @@ def test_next_to_nothing_is_no_row_of_zeros() -> None:
     assert format_value(-1e-12, "number", "en") == "≈ 0"
     assert format_value(0.0, "number", "en") == "0"
     assert format_value(1.5e-9, "number", "en") == "0.0000000015"
+
+
+@pytest.mark.parametrize(
+    ("language", "said"), [("en", "16-bit, nf4 weights"), ("es", "pesos de 16 bits, nf4")]
+)
+def test_kinds_of_weights_are_said_by_their_width(language: str, said: str) -> None:
+    values = {"name": "mine", "date": "2026-11-30", "accelerator": "L4", "engine": "vLLM"}
+    note = Note("own_calibration_elsewhere", {**values, "kinds": ("16bit", "nf4")})
+    assert said in say_note(note, language)
 
 
 def test_numbers_in_sentences_follow_the_language() -> None:

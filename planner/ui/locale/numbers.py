@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -115,6 +116,8 @@ FORMATS: dict[str, Callable[[float, str], str]] = {
 }
 
 
+BITS = "bits"  # of a placeholder that is a kind of weights, or several
+WIDTHS = {"en": r"\1-bit", "es": r"\1 bits"}
 ONE = "one "  # of a placeholder that is a word: "{people:one person|people}"
 
 
@@ -122,6 +125,11 @@ def word_for(value: float, kind: str) -> str:
     """The word that goes with a count: the first of two for what is written as 1, else the second."""
     one, _, several = kind.removeprefix(ONE).partition("|")
     return one if math.isfinite(value) and math.floor(value + 1e-9) == 1 else several
+
+
+def bit_width(kind: str, language: str) -> str:
+    """A kind of weights that goes by its width, as a person says it: 16-bit, 16 bits; any other as it is."""
+    return re.sub(r"^(\d+)bit$", WIDTHS[language], kind)
 
 
 def format_value(value: Any, kind: str, language: str) -> str:
@@ -142,4 +150,4 @@ def format_value(value: Any, kind: str, language: str) -> str:
         if kind not in FORMATS:
             raise ValueError(f"unknown number format {kind!r}")
         return FORMATS[kind](float(value), language)
-    return str(value)
+    return bit_width(str(value), language) if kind == BITS else str(value)
