@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -59,7 +60,8 @@ class Keeper:
 def write_whole(path: Path, content: str) -> None:
     """Writes a text in place of what was there, which stays as it was where that fails.
 
-    A link stays one: the file that it means is written. A device or a pipe is written to as it is.
+    A link stays one: the file that it means is written. A device or a pipe is written to as it is. A new file is its
+    owner's alone, as it may tell of servers and machines; one that was there stays open to whom it was.
 
     Raises:
         InvalidInput: where the file can't be written (`file_cannot_be_written`).
@@ -71,10 +73,12 @@ def write_whole(path: Path, content: str) -> None:
         place = path.resolve()
         beside = _beside(place)
         try:
-            with beside.open("w", encoding="utf-8") as stream:
+            with open(beside, "w", encoding="utf-8", opener=_private) as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
+            if place.exists():
+                shutil.copymode(place, beside)
             os.replace(beside, place)
         except OSError:
             with suppress(OSError):
@@ -99,6 +103,10 @@ def require_writable(path: Path) -> None:
             beside.unlink()
     except OSError as error:
         raise _refused(path, error) from error
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
 
 
 def _beside(place: Path) -> Path:

@@ -22,6 +22,17 @@ def test_what_was_there_is_replaced_and_nothing_lies_beside(tmp_path: Path) -> N
     assert os.listdir(tmp_path) == ["here.json"]
 
 
+def test_a_new_file_is_its_owner_s_alone_and_one_that_was_there_keeps_its_readers(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "here.json"
+    write_whole(path, "first")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    write_whole(path, "second")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("second", 0o644)
+
+
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "here.json"
     path.write_text("the old one")
