@@ -18,7 +18,11 @@ SYS = Path("/sys")
 MOST_BYTES = 4_000_000  # of a file of the system's
 # Options of glibc's mallopt, and what they are set to: blocks that a process keeps when they are freed, together too.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-KEPT_BYTES, KEPT_TOP_BYTES = 2**29, 2**31 - 1
+KEPT_BYTES, KEPT_TOP_BYTES = (
+    (2**29, 2**25),
+    2**31 - 1,
+)  # an older glibc takes no more than 32 MiB
+OTHER_ALLOCATORS = re.compile("jemalloc|tcmalloc|mimalloc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +226,16 @@ def process_name(pid: int) -> str | None:
 
 
 def keep_freed_memory() -> bool:
-    """Has this process keep blocks of up to `KEPT_BYTES` that are freed, for the next that are asked for.
+    """Has this process keep large blocks that are freed, for the next that are asked for.
 
     Returns:
-        Whether the C library can be told so: glibc can.
+        Whether the C library was told so: glibc can be, where no other allocator stands in for its own.
     """
+    if OTHER_ALLOCATORS.search(os.environ.get("LD_PRELOAD", "")):
+        return False  # it may answer, and does as it likes
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return False
-    return bool(mallopt(M_MMAP_THRESHOLD, KEPT_BYTES) and mallopt(M_TRIM_THRESHOLD, KEPT_TOP_BYTES))
+    kept = any(mallopt(M_MMAP_THRESHOLD, size) for size in KEPT_BYTES)
+    return bool(mallopt(M_TRIM_THRESHOLD, KEPT_TOP_BYTES)) and kept
