@@ -353,8 +353,9 @@ def resolve_dtype(
     """
     trained = DTYPE_IDS[checkpoint_dtype]
     overflows = model_type in OVERFLOWS_FP16
-    if requested.strip().lower() != "auto":
-        return _requested_dtype(requested, trained, hardware, engine_id, model_type)
+    wanted = dtype_id(requested)
+    if wanted != "auto":
+        return _requested_dtype(wanted, trained, hardware, engine_id, model_type)
     if engine_id == "llama.cpp":
         return "fp16", ()
     # Engines hold FP32 checkpoints in a 16-bit type; Transformers keeps what the file says.
@@ -367,18 +368,24 @@ def resolve_dtype(
     return chosen, _fp16_notes(chosen, trained, model_type)
 
 
-def _requested_dtype(
-    requested: str, trained: str, hardware: Hardware, engine_id: str, model_type: str
-) -> tuple[str, tuple[Note, ...]]:
-    names = {
-        alias.lower(): id_
-        for id_ in DTYPE_IDS.values()
-        for alias in (id_, *weight_format(id_).aliases)
-    }
-    chosen = names.get(requested.strip().lower())
-    if chosen is None:
-        raise UnknownItem("dtype", requested, tuple(DTYPE_IDS.values()), field="dtype")
+def dtype_id(requested: str) -> str:
+    """Id of a compute dtype, or "auto".
 
+    Raises:
+        UnknownItem: for another one.
+    """
+    given = requested.strip().lower()
+    if given == "auto":
+        return given
+    for id_ in DTYPE_IDS.values():
+        if given in (alias.lower() for alias in (id_, *weight_format(id_).aliases)):
+            return id_
+    raise UnknownItem("dtype", requested, tuple(DTYPE_IDS.values()), field="dtype")
+
+
+def _requested_dtype(
+    chosen: str, trained: str, hardware: Hardware, engine_id: str, model_type: str
+) -> tuple[str, tuple[Note, ...]]:
     def runs(dtype: str) -> bool:
         refused = engine_id == "vllm" and dtype == "fp16" and model_type in OVERFLOWS_FP16
         return not refused and supported(weight_format(dtype), engine_id, hardware).ok

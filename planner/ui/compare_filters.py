@@ -7,6 +7,7 @@ import streamlit as st
 from planner.catalog.search import read_index
 from planner.compare.filters import Wanted
 from planner.compare.objectives import ANYTHING, Objectives
+from planner.ui import state
 from planner.ui.state import plain
 from planner.ui.widgets import shown, t
 
@@ -69,18 +70,16 @@ def _objectives() -> Objectives:
         ttft_s = st.select_slider(
             t("compare.objective_ttft"),
             TTFT_STOPS_S,
-            value=DEFAULT_TTFT_S,
             format_func=lambda seconds: shown(seconds, "time"),
-            key="compare-ttft",
+            key=state.keeping("compare-ttft", DEFAULT_TTFT_S),
             persist_state="session",
         )
     with right:
         rate = st.select_slider(
             t("compare.objective_rate"),
             RATE_STOPS,
-            value=DEFAULT_RATE,
             format_func=lambda each: shown(each, "rate"),
-            key="compare-rate",
+            key=state.keeping("compare-rate", DEFAULT_RATE),
             persist_state="session",
         )
     return Objectives(ttft_s, rate)

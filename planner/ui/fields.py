@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,32 +16,48 @@ SELECTS = ("engine",)  # fields that a select leaves to their default
 NOBODY_CHOSE = ""  # the option of a select that leaves a field to its default
 
 
-def take(field: str, name: str, key: str) -> None:
-    """Writes what a widget was set to into the scenario."""
+def take(field: str, name: str, key: str, options: Collection[object] | None = None) -> None:
+    """Writes what a widget was set to into the scenario.
+
+    Args:
+        options: what it may be; words that aren't an option's any more are no choice.
+    """
     chosen = state.chosen(name, key)
-    if chosen is not state.NOTHING:
+    if chosen is not state.NOTHING and (options is None or chosen in options):
         state.change(**{field: None if chosen == NOBODY_CHOSE else chosen})
 
 
-def shows(field: str, suffix: str = "") -> dict[str, Any]:
-    """Key and callback of a widget for a field; the widget shows the field's value from here on."""
-    value = state.values()[field]
-    if value is None and field in SELECTS:
-        value = NOBODY_CHOSE
+def shows(field: str, suffix: str = "", said: object = None) -> dict[str, Any]:
+    """Key and callback of a widget for a field; the widget shows the field's value from here on.
+
+    Args:
+        said: what its words depend on, where it has options.
+    """
     name = field + suffix
-    key = state.showing(name, value)
+    key = state.showing(name, state.values()[field], said)
     return {"key": key, "on_change": take, "args": (field, name, key)}
 
 
-def select(field: str, labels: dict[str, str], *, help_key: str) -> None:
-    """A select of ids that are shown under their labels."""
+def select(field: str, labels: dict[str, str], *, help_key: str, value: str | None = None) -> None:
+    """A select of ids that are shown under their labels.
+
+    Args:
+        value: the one it shows; None: the field's.
+    """
+    if value is None:
+        value = state.values()[field]
+    if value is None and field in SELECTS:
+        value = NOBODY_CHOSE
+    key = state.showing(field, value, labels.get(str(value)))
     st.selectbox(
         state.plain(f"field.{field}"),
         list(labels),
         format_func=labels.__getitem__,
         help=t(help_key),
         placeholder=state.plain("sidebar.choose"),
-        **shows(field),
+        key=key,
+        on_change=take,
+        args=(field, field, key, list(labels)),
     )
 
 
@@ -78,7 +94,7 @@ def magnitude(field: str, all_stops: Sequence[int], limit: int | None, most: int
             label,
             choices.stops(all_stops, current, limit),
             format_func=partial(format_value, kind="count", language=state.language()),
-            **shows(field, "_slider"),
+            **shows(field, "_slider", state.language()),
         )
         with st.container(key=f"exact-{field}", width="content"):
             st.number_input(

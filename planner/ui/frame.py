@@ -139,4 +139,7 @@ def _undo() -> None:
 def sidebar() -> None:
     """The scenario; a fault in it leaves the page standing."""
     with st.sidebar, guarded("sidebar"):
-        draw_sidebar(state.answer())
+        try:
+            draw_sidebar(state.answer())
+        except PlannerError as refusal:
+            widgets.refusal(refusal, "sidebar")

@@ -167,12 +167,13 @@ def start_controls(target: Target) -> None:
     labels = {STANDARD: plain("measure.models_standard"), **names}
     if mine in names:
         labels[mine] = plain("measure.models_scenario", model=names[mine])
+    shown = state.kept("measure_model", STANDARD)
     with st.container(key="measure-controls", horizontal=True, vertical_alignment="bottom"):
         model = st.selectbox(
             plain("measure.models"),
             ids,
             format_func=labels.__getitem__,
-            key="measure_model",
+            key=state.showing("measure_model", shown, labels.get(shown)),
             help=t("measure.models_help"),
             persist_state="session",
             width=420,

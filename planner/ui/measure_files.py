@@ -86,7 +86,7 @@ def _card() -> dict[str, Any]:
         index=None,
         format_func=names.__getitem__,
         placeholder=plain("sidebar.choose"),
-        key="measure_log_gpu",
+        key=state.keeping("measure_log_gpu"),
     )
     if not chosen:
         return {}

@@ -99,10 +99,10 @@ def _field(name: str, likely: Any) -> None:
         st.selectbox(
             label,
             list(names),
-            index=list(names).index(likely) if likely in names else None,
+            index=None,
             format_func=names.__getitem__,
             placeholder=plain("sidebar.choose"),
-            key=key,
+            key=state.keeping(key, likely if likely in names else None),
             width=300,
         )
     elif name in NUMBERS:
@@ -126,7 +126,7 @@ def _names(field: str) -> dict[str, str]:
 def _filled(reading: ResultsReading) -> dict[str, Any]:
     """What the visitor said of what is missing."""
     keys = {name: KEY.format(name) for name in missing_fields(reading, {})}
-    said = {name: st.session_state.get(key) for name, key in keys.items()}
+    said = {name: state.kept(key) for name, key in keys.items()}
     now = state.values()
     if now["config"] and said.get("model") == now["model"]:
         said["config"] = now["config"]

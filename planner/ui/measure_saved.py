@@ -43,7 +43,7 @@ def pick() -> Record | None:
     current = st.session_state.get(SHOWN_KEY)
     if current not in by_key:
         current = kept[0].key
-    name = state.showing("measure_pick", current)
+    name = state.showing("measure_pick", current, labels[current])
     with st.container(key="measure-saved", horizontal=True, vertical_alignment="bottom"):
         st.selectbox(
             plain("measure.saved", number=len(kept)),
@@ -64,8 +64,8 @@ def pick() -> Record | None:
 
 def _take(name: str) -> None:
     chosen = state.chosen("measure_pick", name)
-    if chosen is not state.NOTHING:
-        show(str(chosen))
+    if chosen in {one.key for one in shelf().kept()}:
+        show(chosen)
 
 
 def _label(one: Kept, spoken: str) -> str:

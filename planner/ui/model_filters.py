@@ -13,6 +13,7 @@ import streamlit as st
 from planner.architecture.resolve import architecture_of
 from planner.architecture.totals import parameters
 from planner.catalog.search import IndexEntry, read_index
+from planner.ui import state
 from planner.ui.state import plain
 from planner.ui.widgets import draw, h, shown, t
 
@@ -95,7 +96,7 @@ def matching(wanted: WantedModels) -> frozenset[str]:
 
 def chosen() -> WantedModels:
     """What the filters say, whether they are drawn in this run yet or not."""
-    said = {name: st.session_state.get(f"models-{name}") for name in NAMES}
+    said = {name: state.kept(f"models-{name}") for name in NAMES}
     return WantedModels(
         families=frozenset(said["family"] or ()),
         sizes=frozenset(said["size"] or ()),
@@ -135,7 +136,7 @@ def filters() -> None:
             index=None,
             format_func=lambda tokens: plain("filter.at_least", tokens=tokens),
             placeholder=plain("filter.any"),
-            key="models-context",
+            key=state.keeping("models-context"),
             persist_state="session",
         )
         _pills("modality", MODALITIES, lambda name: plain(f"modality.{name}"))
@@ -162,7 +163,7 @@ def filters() -> None:
 def clear() -> None:
     """Takes every filter off."""
     for name in NAMES:
-        st.session_state[f"models-{name}"] = None if name == "context" else []
+        st.session_state[state.key_of(f"models-{name}")] = None if name == "context" else []
 
 
 def _several(name: str, options: Iterable[str], say: Callable[[str], str]) -> None:
@@ -171,7 +172,7 @@ def _several(name: str, options: Iterable[str], say: Callable[[str], str]) -> No
         list(options),
         format_func=say,
         placeholder=plain("filter.any"),
-        key=f"models-{name}",
+        key=state.keeping(f"models-{name}", []),
         persist_state="session",
     )
 
@@ -182,7 +183,7 @@ def _pills(name: str, options: Iterable[Option], say: Callable[[Option], str]) -
         list(options),
         selection_mode="multi",
         format_func=say,
-        key=f"models-{name}",
+        key=state.keeping(f"models-{name}", []),
         persist_state="session",
     )
 

@@ -199,4 +199,8 @@ def canonical(name: str, value: Any) -> Any:
 
         kv_format(value, "fp16")
         return value.strip().lower()
+    if name == "dtype":
+        from planner.catalog.formats import dtype_id
+
+        return dtype_id(value)
     return value

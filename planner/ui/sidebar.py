@@ -24,7 +24,6 @@ from planner.ui.fields import (
     magnitude,
     select,
     shows,
-    take,
 )
 from planner.ui.permalink import carries_config
 from planner.ui.presets import WORKLOADS, workload_of
@@ -198,20 +197,10 @@ def _hardware(evaluation: Evaluation | None) -> None:
 
 def _select_card(base: str, names: dict[str, str]) -> None:
     """The accelerator, and its size of memory where that is a choice of its own."""
+    select("gpu", names, help_key="help.gpu", value=base)
     sizes = choices.memory_sizes(base)
     if not sizes:
-        select("gpu", names, help_key="help.gpu")
         return
-    key = state.showing("gpu", base)
-    st.selectbox(
-        state.plain("field.gpu"),
-        list(names),
-        format_func=names.__getitem__,
-        key=key,
-        on_change=take,
-        args=("gpu", "gpu", key),
-        help=t("help.gpu"),
-    )
     size = state.values()["gpu"].partition("@")[2]
     key = state.showing("gpu_size", int(size) if size else sizes[-1])
     st.selectbox(
@@ -226,7 +215,7 @@ def _select_card(base: str, names: dict[str, str]) -> None:
 
 def _take_size(base: str, key: str) -> None:
     size = state.chosen("gpu_size", key)
-    if size is not state.NOTHING:
+    if size in choices.memory_sizes(base):
         state.change(gpu=f"{base}@{size}")
 
 
@@ -290,7 +279,7 @@ def _usual_bandwidth() -> float | None:
 def _workload(evaluation: Evaluation | None) -> None:
     current = workload_of(state.values())
     labels = {name: state.plain(f"workload.{name}") for name in (*WORKLOADS, CUSTOM)}
-    key = state.showing("workload", current or CUSTOM)
+    key = state.showing("workload", current or CUSTOM, state.language())
     st.selectbox(
         state.plain("field.workload"),
         list(labels),

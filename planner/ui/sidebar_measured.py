@@ -19,7 +19,7 @@ def select_device(names: dict[str, str]) -> None:
         names: the catalogue's, by id.
     """
     card = choices.card_of(state.values())
-    key = state.showing("gpu_own", card.id)
+    key = state.showing("gpu_own", card.id, state.language())
     labels = {card.id: state.plain("sidebar.own_device", name=card.name), **names}
     st.selectbox(
         state.plain("field.gpu"),

@@ -70,6 +70,8 @@ def _take_address() -> None:
     """
     state = st.session_state
     state.setdefault("generations", {})
+    state.setdefault("said", {})
+    state.setdefault("unheard", frozenset())
     query = st.query_params.to_dict()
     if "values" in state and (query == state["address"] or not _is_history_navigation()):
         return
@@ -168,28 +170,46 @@ def answer() -> Evaluation | PlannerError:
 # --- Widgets that show it --------------------------------------------------------------------------------------------
 
 
-def showing(name: str, value: Any) -> str:
+def showing(name: str, value: Any, said: object = None) -> str:
     """Key of a widget that shows `value` from here on, whatever it showed before.
 
     A widget whose value the program changes gets a new key. Under its old one the browser could send the old value
-    again, with the next event, before it has heard of the new one, and that would count as the visitor's wish.
+    again, with the next event, before it has heard of the new one, and that would count as the visitor's wish. So does
+    a widget of options whose words change: of an option the browser sends the words that it showed.
+
+    Args:
+        said: what its words depend on: the language, the words themselves.
     """
     state = st.session_state
-    key = _key(name)
-    if key in state and state[key] != value:
+    key = key_of(name)
+    if key in state and (state[key] != value or state["said"].get(name) != said):
         state["generations"] = {**state["generations"], name: state["generations"].get(name, 0) + 1}
-        key = _key(name)
-    if key not in state:
+        key = key_of(name)
+    state["said"] = {**state["said"], name: said}
+    # What a run that was cut short has set the browser may never hear of: it's told again.
+    if key not in state or key in state["unheard"]:
         state[key] = value
+        state["unheard"] |= {key}
     return key
+
+
+def keeping(name: str, first: Any = None) -> str:
+    """Key of a widget of options that is no field of the scenario: in another language it keeps what was chosen."""
+    return showing(name, kept(name, first), language())
+
+
+def kept(name: str, first: Any = None) -> Any:
+    """What a widget that is no field of the scenario was left at, drawn in this run or not yet; `first` at first."""
+    return st.session_state.get(key_of(name), first)
 
 
 def chosen(name: str, key: str) -> Any:
     """What the visitor chose in the widget under `key`; NOTHING where that widget has made way for a newer one."""
-    return st.session_state[key] if key == _key(name) else NOTHING
+    return st.session_state[key] if key == key_of(name) else NOTHING
 
 
-def _key(name: str) -> str:
+def key_of(name: str) -> str:
+    """Key of the newest widget of that name."""
     generation = st.session_state["generations"].get(name, 0)
     return f"{name}~{generation}" if generation else name
 
@@ -220,6 +240,7 @@ def link() -> str:
 
 def end_run() -> None:
     """Writes the scenario into the address, where it isn't there yet; one entry of the browser's history."""
+    st.session_state["unheard"] = frozenset()
     wanted = query()
     if wanted != st.session_state["address"]:
         st.session_state["address"] = wanted

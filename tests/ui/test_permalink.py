@@ -129,6 +129,7 @@ def test_names_are_spelt_as_the_catalogue_does() -> None:
     values = from_query(query).values
     assert (values["model"], values["gpu"]) == ("google/gemma-3-12b-it", "l4")
     assert (values["engine"], values["weights"]) == ("vllm", "awq-int4")
+    assert from_query({"dtype": "Float16"}).values["dtype"] == "fp16"
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,7 @@ def test_names_are_spelt_as_the_catalogue_does() -> None:
         ("engine", "vlllm", UnknownItem),
         ("weights", "fp7", UnknownItem),
         ("kv", "fp7", UnknownItem),
+        ("dtype", "fp7", UnknownItem),
         ("input_tokens", "-3", InvalidInput),
         ("input_tokens", "1e99", InvalidInput),
         ("output_tokens", "many", InvalidInput),

@@ -368,3 +368,13 @@ def test_a_fault_of_ours_is_said_calmly(
 
 def test_what_may_be_reset_is_every_field() -> None:
     assert set(DEFAULTS) < set(state.RESETTABLE)
+
+
+def test_a_value_that_is_none_gets_a_card_in_the_sidebar_too() -> None:
+    app = open_app()
+    app.session_state["values"] = {**app.session_state["values"], "kv": "As the compute dtype"}
+    app.run()
+    assert not app.exception
+    button(app, "reset-sidebar").click().run()
+    clean(app)
+    assert named(app.selectbox, "kv").value == "auto"

@@ -13,6 +13,7 @@ from planner.catalog.calibration_constants import accelerator_class
 from planner.deployment import resolve
 from planner.evaluation import Evaluation
 from planner.measure.accuracy import TARGETS, TOO_FEW, UNSURE
+from planner.ui import state
 from planner.ui.accuracy_data import (
     FEW,
     Compared,
@@ -173,17 +174,15 @@ def yours(engine: str, card: Accelerator | None) -> tuple[Compared, ...]:
         chosen_engine = st.selectbox(
             t("accuracy.engine"),
             [ANY, *engines()],
-            index=[ANY, *engines()].index(own_engine),
             format_func=lambda id_: engines()[id_] if id_ else plain("accuracy.any_engine"),
-            key=f"accuracy-engine-{start}",
+            key=state.keeping(f"accuracy-engine-{start}", own_engine),
             persist_state="session",
         )
         chosen_group = st.selectbox(
             t("accuracy.card"),
             [ANY, *class_cards()],
-            index=[ANY, *class_cards()].index(own_group),
             format_func=lambda id_: class_name(id_, spoken) if id_ else plain("accuracy.any_card"),
-            key=f"accuracy-class-{start}",
+            key=state.keeping(f"accuracy-class-{start}", own_group),
             help=t("accuracy.card_help"),
             persist_state="session",
         )
@@ -249,9 +248,8 @@ def charts(found: Record, chosen: tuple[Compared, ...], *, mixture: bool) -> Non
         family = st.selectbox(
             t("accuracy.column.family"),
             names,
-            index=names.index(largest),
             format_func=lambda name: family_name(name, language()),
-            key=f"accuracy-family-{largest}",
+            key=state.keeping(f"accuracy-family-{largest}", largest),
             width=420,
             persist_state="session",
         )
