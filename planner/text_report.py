@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.search import Kind, read_index, search
+from planner.errors import Note
 from planner.evaluation import Evaluation
 from planner.quantity import Estimate
+from planner.ui.device_words import key_for, note_for
 from planner.ui.locale import say_note, text
 from planner.ui.locale.numbers import format_value
 
 DEFAULT_LIMIT = 400
 
 
-def _row(key: str, estimate: Estimate | None, kind: str, language: str) -> str | None:
+def _row(
+    key: str,
+    estimate: Estimate | None,
+    kind: str,
+    language: str,
+    device: Mapping[str, Any] | None,
+) -> str | None:
     if estimate is None:
         return None
     shown = format_value(estimate.mid, kind, language)
     if estimate.low != estimate.high:
         low, high = (format_value(end, kind, language) for end in (estimate.low, estimate.high))
         shown = f"{shown:<14} {low} – {high}"
+    label = text(key_for(f"figure.{key}", device, language), language)
     basis = text(f"basis.{estimate.basis.label}", language)
-    return f"  {text(f'figure.{key}', language):<44} {shown:<40} [{basis}]"
+    return f"  {label:<44} {shown:<40} [{basis}]"
 
 
 MEMORY_ROWS = (
@@ -57,16 +67,22 @@ SPEED_ROWS = (
 
 def estimate_text(evaluation: Evaluation, language: str) -> str:
     """One scenario's answer: the verdict first, then memory, speed, bounds, warnings and assumptions."""
-    memory, speed = evaluation.memory, evaluation.speed
-    lines = [say_note(evaluation.headline, language).replace("**", "")]
+    memory, speed, device = evaluation.memory, evaluation.speed, evaluation.scenario.device
+
+    def said(note: Note) -> str:
+        return say_note(note_for(note, device, language), language)
+
+    lines = [said(evaluation.headline).replace("**", "")]
     if evaluation.caveat:
-        lines.append(say_note(evaluation.caveat, language))
+        lines.append(said(evaluation.caveat))
     lines += ["", text("report.memory", language)]
-    rows = [_row(name, getattr(memory, name), kind, language) for name, kind in MEMORY_ROWS]
+    rows = [_row(name, getattr(memory, name), kind, language, device) for name, kind in MEMORY_ROWS]
     lines += [row for row in rows if row]
     if speed is not None:
         lines += ["", text("report.speed", language)]
-        rows = [_row(name, getattr(speed, name), kind, language) for name, kind in SPEED_ROWS]
+        rows = [
+            _row(name, getattr(speed, name), kind, language, device) for name, kind in SPEED_ROWS
+        ]
         lines += [row for row in rows if row]
         lines.append("  " + text(f"bound_by.{speed.bound_by}", language))
         for key, bound in (
@@ -83,7 +99,7 @@ def estimate_text(evaluation: Evaluation, language: str) -> str:
     ):
         if notes:
             lines += ["", text(key, language)]
-            lines += [f"  - {say_note(note, language)}" for note in notes]
+            lines += [f"  - {said(note)}" for note in notes]
     return "\n".join(lines)
 
 

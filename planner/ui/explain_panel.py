@@ -45,7 +45,7 @@ def explanation_html(explanation: Explanation, language: str) -> str:
     """The whole explanation as markup; everything in it is escaped."""
 
     def say(key: str) -> str:
-        return html.escape(text(key, language))
+        return html.escape(text(state.spoken(key), language))
 
     parts = [
         f'<p style="font-weight:600">{say(explanation.title_key)}</p>',
@@ -66,7 +66,7 @@ def explanation_html(explanation: Explanation, language: str) -> str:
 
 def _term_row(term: Term, language: str) -> str:
     value = html.escape(format_value(term.value, term.kind, language))
-    note = html.escape(text(term.note_key, language))
+    note = html.escape(text(state.spoken(term.note_key), language))
     return f"<tr><td>{html.escape(term.symbol)}</td><td>{value}</td><td class='hr-wrap'>{note}</td></tr>"
 
 

@@ -9,6 +9,8 @@ from planner.deployment import resolve
 from planner.evaluation import Evaluation
 from planner.memory.budget import requested_sequences
 from planner.memory_limits import budget_of
+from planner.ui import state
+from planner.ui.device_words import device_words
 from planner.ui.widgets import draw, h, shown
 
 # Theme colour of each component; the rest of the pool is striped in the colour of what fills it.
@@ -81,7 +83,7 @@ def draw_bar(evaluation: Evaluation) -> None:
         f"{h(f'component.{p.name}')} {shown(p.size_bytes, 'gib')}" for p in full.components
     )
     gpus = evaluation.deployment.gpus
-    card = evaluation.deployment.accelerator_name
+    card = device_words(evaluation.deployment.accelerator_name, state.language())
     about = h("bar.about_each", gpus=gpus, card=card) if gpus > 1 else h("bar.about", card=card)
     draw(
         f'<p class="hr-about">{about}</p><div class="hr-bar" role="img" aria-label="{told}">'

@@ -16,6 +16,7 @@ from planner.quantity import GB
 from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_LAYERS, MAX_TOKENS
 from planner.ui import choices, hub_fetch_panel, model_filters, sidebar_measured, state
 from planner.ui.choices import Choice
+from planner.ui.device_words import device_words
 from planner.ui.fields import (
     NOBODY_CHOSE,
     amount,
@@ -321,7 +322,7 @@ def scenario_words(evaluation: Evaluation) -> str:
         model=evaluation.model.name,
         weights=deployment.weights_label,
         gpus=deployment.gpus,
-        card=deployment.accelerator_name,
+        card=device_words(deployment.accelerator_name, state.language()),
         engine=choices.engine_name(deployment.engine),
         version=deployment.engine_version,
         users=scenario.concurrency,

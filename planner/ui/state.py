@@ -19,6 +19,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation, evaluate
 from planner.scenario import Scenario
+from planner.ui.device_words import key_for
 from planner.ui.locale import pick_language, text
 from planner.ui.permalink import DEFAULTS, VERSION_KEY, Incoming, from_query, to_query
 from planner.ui.presets import OPENING
@@ -50,7 +51,18 @@ def choose_language(chosen: str) -> None:
 
 def plain(key: str, /, **values: Any) -> str:
     """The sentence under `key` in the visitor's language, for what is no Markdown and no HTML."""
-    return text(key, language(), **values)
+    return text(spoken(key), language(), **values)
+
+
+def device() -> dict[str, Any] | None:
+    """The scenario's own device, described in it; None for one of the catalogue's, and before there is a scenario."""
+    found: dict[str, Any] | None = st.session_state.get("values", {}).get("device")
+    return found
+
+
+def spoken(key: str) -> str:
+    """The key of a sentence as it is said of this visitor's device."""
+    return key_for(key, device(), language())
 
 
 # --- The scenario ----------------------------------------------------------------------------------------------------

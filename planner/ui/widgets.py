@@ -21,6 +21,7 @@ from planner.evaluation import Evaluation
 from planner.quantity import Basis, Estimate
 from planner.ui import explain_panel, state
 from planner.ui.choices import accelerator_names, engine_name, model_names
+from planner.ui.device_words import note_for
 from planner.ui.locale import catalogue, say_error, say_note, text
 from planner.ui.locale.numbers import format_value
 
@@ -63,12 +64,12 @@ def _each(escape: Callable[[str], str], values: dict[str, Any]) -> dict[str, Any
 
 def t(key: str, /, **values: Any) -> str:
     """The sentence under `key` as Markdown."""
-    return text(key, state.language(), **_each(escape_markdown, values))
+    return text(state.spoken(key), state.language(), **_each(escape_markdown, values))
 
 
 def h(key: str, /, **values: Any) -> str:
     """The sentence under `key` as HTML; our own sentences may hold **bold** words and <br>."""
-    return _own_markup(text(key, state.language(), **_each(html.escape, values)))
+    return _own_markup(text(state.spoken(key), state.language(), **_each(html.escape, values)))
 
 
 def _own_markup(sentence: str) -> str:
@@ -78,6 +79,7 @@ def _own_markup(sentence: str) -> str:
 
 def note_html(note: Note) -> str:
     """A note as HTML, with verdicts in it in the visitor's language, and addresses as links."""
+    note = note_for(note, state.device(), state.language())
     values = _each(html.escape, _with_engine_name(note.values))
     if note.values.get("verdict") in VERDICT_MARKS:
         values["verdict"] = h(f"verdict.{note.values['verdict']}")

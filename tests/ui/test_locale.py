@@ -17,6 +17,7 @@ from planner.catalog.formats import weight_format_ids
 from planner.errors import Note
 from planner.quantity import Basis
 from planner.scenario import Scenario
+from planner.ui.device_words import OF_PROCESSOR
 from planner.ui.locale import LANGUAGES, catalogue, say_note, text
 from planner.ui.locale.numbers import BITS, FORMATS, ONE, format_value
 from planner.ui.pages import PAGES
@@ -62,6 +63,7 @@ def codes() -> frozenset[str]:
 
 def is_used(key: str) -> bool:
     plain, patterns = literals()
+    key = key.removesuffix(OF_PROCESSOR)  # said in place of the sentence without
     if key in plain:
         return True
     group, _, code = key.partition(".")
@@ -101,6 +103,19 @@ def test_every_format_exists(language: str) -> None:
         form for sentence in catalogue(language).values() for _, form in placeholders(sentence)
     }
     assert asked <= FORMATS.keys() | {BITS}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_said_of_a_processor_is_the_same_in_other_words(language: str) -> None:
+    sentences = catalogue(language)
+    own = [key for key in sentences if key.endswith(OF_PROCESSOR)]
+    assert own
+    for key in own:
+        assert placeholders(sentences[key]) <= placeholders(
+            sentences[key.removesuffix(OF_PROCESSOR)]
+        )
+        plain = re.sub(r"\{.*?\}", "", sentences[key])
+        assert not re.search(r"GPU|VRAM|\bcard|tarjeta", plain), key
 
 
 def test_no_sentence_is_left_over() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from streamlit.testing.v1 import AppTest
 from planner.evaluation import evaluate
 from planner.explain import explain
 from planner.scenario import Scenario
+from planner.text_report import estimate_text
+from planner.ui.device_words import device_words
 from planner.ui.locale import LANGUAGES, text
 from planner.ui.pages import PAGES
 from planner.ui.permalink import DEFAULTS, to_query
@@ -51,7 +54,7 @@ def test_every_page_stands_with_a_device_of_one_s_own(path: str, language: str) 
     assert not app.error
     assert named(app.selectbox, "gpu_own").value == ID
     said = words(app)
-    assert "Some EPYC, 2 cores" in said
+    assert device_words(DEVICE["name"], language) in said
     assert text("refusal.title", language) not in said
 
 
@@ -93,7 +96,7 @@ def test_a_calibration_for_something_else_says_that_it_does_not_count(language: 
     told = {
         "name": "my box",
         "date": "2026-11-30",
-        "accelerator": DEVICE["name"],
+        "accelerator": device_words(DEVICE["name"], language),
         "engine": "Hugging Face transformers",
     }
     wanted = text("note.own_calibration_elsewhere", language, kinds=("nf4",), **told)
@@ -132,3 +135,22 @@ def test_one_that_is_none_is_refused_by_name_and_reset(field: str, language: str
     named(app.button, f"reset-{field}").click().run()
     clean(app)
     assert text("refusal.title", language) not in words(app)
+
+
+@pytest.mark.parametrize("path", ["fit", "speed"])
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("model", ["Qwen/Qwen2.5-0.5B", "google/gemma-3-12b-it"])
+def test_a_processor_is_no_card(path: str, language: str, model: str) -> None:
+    app = opened(language, path, model=model)
+    clean(app)
+    said = words(app)
+    names = device_words(DEVICE["name"], language)
+    assert names in said
+    assert not re.search(r"\bGPUs?\b|VRAM|\bcard\b|\bcards\b|tarjeta|cores's", said)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_processor_is_no_card_in_the_shell(language: str) -> None:
+    said = estimate_text(evaluate(Scenario.parse(SCENARIO)), language)
+    assert device_words(DEVICE["name"], language) in said
+    assert not re.search(r"\bGPUs?\b|VRAM|\bcard\b|tarjeta|cores's", said)
