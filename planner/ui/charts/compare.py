@@ -48,10 +48,8 @@ def cheapest(rows: Sequence[Row]) -> Row | None:
 def as_cheap(best: Row, rows: Sequence[Row]) -> int:
     """How many others' middle price lies within the range of the cheapest one's: which is cheaper isn't known."""
     cost = cost_of(best)
-    return sum(
-        row is not best and cost is not None and _cost(row) <= cost.high
-        for row in _priced_rows(rows)
-    )
+    within = float(cost.high) if cost else 0.0
+    return sum(row is not best and _cost(row) <= within for row in _priced_rows(rows))
 
 
 def _priced_rows(rows: Sequence[Row]) -> list[Row]:
