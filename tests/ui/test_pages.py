@@ -10,7 +10,7 @@ from plotly.graph_objects import Figure
 
 from planner.evaluation import evaluate
 from planner.scenario import Scenario
-from planner.ui.locale import LANGUAGES, catalogue, text
+from planner.ui.locale import LANGUAGES, catalogue, say_note, text
 from planner.ui.locale.numbers import format_value
 from planner.ui.permalink import DEFAULTS, to_query
 from planner.ui.presets import OPENING, PRESETS, Preset
@@ -40,6 +40,10 @@ def test_fit_says_the_verdict_first(language: str) -> None:
     needed = format_value(answer.memory.needed_bytes_per_gpu.mid, "gib", language)
     assert text("verdict.fits", language) in verdict[0]
     assert needed in verdict[0]
+    # That Gemma 3 overflows in what a T4 computes in stands beside the verdict, not only among the notes.
+    assert answer.caveat is not None
+    beside = words(app).partition(text("fit.needed", language))[0]
+    assert say_note(answer.caveat, language) in beside
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
