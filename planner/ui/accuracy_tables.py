@@ -144,7 +144,7 @@ def _worst_table(found: Record) -> str:
     group = worst([one for one in found.points if isinstance(one, Point)])
     rows = [_worst_row(one, h(f"accuracy.cause.{cause(one)}")) for one in group]
     head = _head("run", "measured", "predicted", "off", "why")
-    return table_html(h("accuracy.worst_title"), head, rows, wrap=(0, 4))
+    return table_html(h("accuracy.worst_title"), head, rows, wrap=(0, 4), folds=True)
 
 
 def _worst_memory_table() -> str:
@@ -154,7 +154,7 @@ def _worst_memory_table() -> str:
         for one in worst_memory()
     ]
     head = [*_head("run", "measured", "predicted", "off"), h("memory_accuracy.column.known")]
-    return table_html(h("memory_accuracy.worst_title"), head, rows, wrap=(0, 4))
+    return table_html(h("memory_accuracy.worst_title"), head, rows, wrap=(0, 4), folds=True)
 
 
 def _worst_row(one: Compared, why: str) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from planner.compare.placements import OWN_CARD_FIELDS
 from planner.compare.table import Row
 from planner.quantity import Estimate
 from planner.ui import state
-from planner.ui.compare_table import say_plain, unpin
+from planner.ui.compare_grid import unpin
+from planner.ui.compare_table import say_plain
 from planner.ui.state import plain
 from planner.ui.widgets import (
     MET_MARKS,

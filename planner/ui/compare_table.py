@@ -1,49 +1,37 @@
-"""The comparison as a table that sorts by a click on a column, and whose ticked rows stand side by side below."""
+"""The comparison as a data frame: columns, cells in the visitor's language, and what all rows have in common."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any
 
 import pandas as pd
-import streamlit as st
 
 from planner.compare.objectives import JUDGED, Met, Objectives, judged, verdict_on
 from planner.compare.table import Row
 from planner.errors import Note, PlannerError
 from planner.quantity import Basis, Estimate
-from planner.ui import state
 from planner.ui.locale import say_error, say_note, text
 from planner.ui.locale.numbers import format_value, significant
-from planner.ui.look import palette
-from planner.ui.state import plain
-from planner.ui.widgets import BASIS_MARKS, MET_MARKS, VERDICT_MARKS, t
+from planner.ui.widgets import BASIS_MARKS, MET_MARKS, VERDICT_MARKS
 
-PINS_KEY = "compare_pins"
-SHOWN_KEY = "compare_shown"
-TABLE_KEY = "compare-table"
-MOST_PINS = 4
-HEIGHT = 458  # twelve rows and the header
 NONE = "–"
 WHY_NOT, OBJECTIVES = "why_not", "objectives"
-PINNED = "accelerator"  # stays where it is when the table moves sideways
+NAME = "accelerator"
 FIRST_COLUMNS = 3  # who, whether, how many
-# Of a column (pixels): a character of words and one of figures, what stands around the text, and the most.
-CHARACTER, DIGIT, AROUND, WIDEST, PINNED_WIDEST = 6.3, 5.5, 20, 400, 165
-ROOM = 745  # what columns have on a page of 1280 pixels, beside the ticks
 
 
 class Cell(float):
-    """A number that sorts as itself and reads as its text."""
+    """A number that sorts as itself and reads as its text, or in brief without its range."""
 
     text: str
+    brief: str
 
-    def __new__(cls, value: float, text: str) -> Cell:
+    def __new__(cls, value: float, text: str, brief: str | None = None) -> Cell:
         cell = super().__new__(cls, value)
-        cell.text = text
+        cell.text, cell.brief = text, text if brief is None else brief
         return cell
 
 
@@ -74,7 +62,7 @@ def _estimate(estimate: Estimate | None, kind: str, language: str) -> Cell | Non
         return Cell(float(estimate.mid), mid)
     number, _, unit = low.rpartition(" ")
     span = f"{number if number and high.endswith(f' {unit}') else low} – {high}"
-    return Cell(float(estimate.mid), f"{mid} ({span})")
+    return Cell(float(estimate.mid), f"{mid} ({span})", mid)
 
 
 def _speed(name: str, kind: str) -> Callable[[Row, str], Cell | None]:
@@ -100,7 +88,7 @@ def _price(estimate: Estimate | None, language: str) -> Cell | None:
     low, mid, high = (
         significant(float(end), language, 2) for end in (estimate.low, estimate.mid, estimate.high)
     )
-    return Cell(float(estimate.mid), mid if low == high else f"{mid} ({low} – {high})")
+    return Cell(float(estimate.mid), mid if low == high else f"{mid} ({low} – {high})", mid)
 
 
 def _verdict(row: Row, language: str) -> str:
@@ -153,7 +141,7 @@ class Column:
 
 
 COLUMNS = (
-    Column("accelerator", lambda row, _: row.accelerator.name),
+    Column(NAME, lambda row, _: row.accelerator.name),
     Column("verdict", _verdict),
     Column("gpus", lambda row, language: _number(row.gpus, "count", language), number=True),
     Column("each", _speed("decode_tokens_per_s", "number"), number=True),
@@ -190,7 +178,8 @@ def columns_for(objectives: Objectives) -> tuple[Column, ...]:
             verdict = judged(row, objectives).get(column.name)
             if found is None or verdict is not Met.MAY_MISS:
                 return found
-            return Cell(float(found), f"{MET_MARKS[verdict]} {found.text}")
+            mark = MET_MARKS[verdict]
+            return Cell(float(found), f"{mark} {found.text}", f"{mark} {found.brief}")
 
         return replace(column, cell=cell)
 
@@ -235,103 +224,13 @@ def frame_of(
     return pd.DataFrame({name: pd.Series(cells[name], dtype=object) for name in names})
 
 
-# --- Pins ------------------------------------------------------------------------------------------------------------
-
-
-def pins(default: Sequence[str]) -> list[str]:
-    """Ids of the accelerators that stand side by side; until the visitor has chosen, the default ones."""
-    chosen: list[str] | None = st.session_state.get(PINS_KEY)
-    return list(default) if chosen is None else chosen
-
-
-def unpin(id_: str, before: Sequence[str]) -> None:
-    """Takes one away; `before` are all pins there were, those that the chips hide among them."""
-    st.session_state[PINS_KEY] = [one for one in before if one != id_]
-
-
-def _take_ticks(before: Sequence[str]) -> None:
-    """Ticked rows become pins after those there are; pins that the table doesn't show stay.
-
-    Where that is one too many, the oldest but the first, which the others are compared with, makes room.
-    """
-    shown_ids: list[str] = st.session_state[SHOWN_KEY]
-    ticked = [shown_ids[index] for index in st.session_state[TABLE_KEY]["selection"]["rows"]]
-    kept = [id_ for id_ in before if id_ in ticked or id_ not in shown_ids]
-    wanted = [*kept, *(id_ for id_ in ticked if id_ not in kept)]
-    if len(wanted) > MOST_PINS:
-        wanted = [wanted[0], *wanted[1 - MOST_PINS :]]
-        st.toast(t("compare.most_pins", most=MOST_PINS), icon=":material/push_pin:")
-    st.session_state[PINS_KEY] = wanted
-
-
-# --- Drawing ---------------------------------------------------------------------------------------------------------
-
-
-def draw_table(
-    rows: Sequence[Row], pinned: Sequence[str], objectives: Objectives, *, every_column: bool
-) -> None:
-    """The table, with the pinned rows ticked; without `every_column` as many columns as a small screen has room for."""
-    ids = [row.accelerator.id for row in rows]
-    st.session_state[SHOWN_KEY] = ids
-    ticks = [ids.index(id_) for id_ in pinned if id_ in ids]
-    st.session_state[TABLE_KEY] = {"selection": {"rows": ticks, "columns": [], "cells": []}}
-    known = columns_for(objectives)
-    frame = frame_of(rows, state.language(), known)
-    by_name = {column.name: column for column in known}
-    columns = [by_name[str(name)] for name in frame]
-    numbers = [column.name for column in columns if column.number]
-    verdicts: list[Hashable] = [name for name in ("verdict", OBJECTIVES) if name in frame]
-    widths = {column.name: _width(column, frame[column.name]) for column in columns}
-    st.dataframe(
-        frame.style.format(dict.fromkeys(numbers, _as_text)).apply(_tones, subset=verdicts),
-        key=TABLE_KEY,
-        height=HEIGHT,
-        hide_index=True,
-        column_config={column.name: _config(column, widths[column.name]) for column in columns},
-        column_order=list(widths) if every_column else _that_fit(widths),
-        on_select=lambda: _take_ticks(pinned),
-        selection_mode="multi-row",
-        placeholder=NONE,
-        alt=plain("compare.table_alt", number=len(rows)),
-    )
-
-
-def _as_text(cell: object) -> str:
+def as_text(cell: object) -> str:
+    """What a cell says in full."""
     return cell.text if isinstance(cell, Cell) else str(cell)
 
 
-def _width(column: Column, cells: pd.Series[Any]) -> int:
-    """A width at which nothing is cut off, within reason (pixels)."""
-    longest = max((len(_as_text(cell)) for cell in cells.dropna()), default=0)
-    written = (DIGIT if column.number else CHARACTER) * longest
-    label = CHARACTER * len(plain(f"compare.column_{column.name}"))
-    most = PINNED_WIDEST if column.name == PINNED else WIDEST
-    return round(min(max(written, label) + AROUND, most))
-
-
-def _that_fit(widths: Mapping[str, int]) -> list[str]:
-    """The first columns that stand beside each other without a move sideways."""
-    ends = accumulate(widths.values())
-    return [name for name, end in zip(widths, ends, strict=True) if end <= ROOM]
-
-
-def _config(column: Column, width: int) -> Any:
-    """Label, explanation and width."""
-    kind = st.column_config.NumberColumn if column.number else st.column_config.TextColumn
-    return kind(
-        plain(f"compare.column_{column.name}"),
-        help=plain(f"compare.about_{column.name}"),
-        width=width,
-        pinned=column.name == PINNED,
-    )
-
-
-def _tones(verdicts: pd.Series[Any]) -> list[str]:
-    """The colours of verdicts; their marks and words say the same."""
-    colours = palette()
-    tones = {"fits": colours.green, "tight": colours.amber, "does_not_fit": colours.red}
-    by_mark = {
-        VERDICT_MARKS[verdict]: f"color: {tone}; font-weight: 600"
-        for verdict, tone in tones.items()
-    }
-    return [by_mark.get(str(verdict)[0], f"color: {colours.grey}") for verdict in verdicts]
+def said_once(frame: pd.DataFrame) -> dict[str, str]:
+    """Columns in which every row says the same, and what; their place is above the table."""
+    texts = {str(name): {as_text(cell) for cell in frame[name]} for name in frame}
+    several = len(frame) > 1
+    return {name: min(said) for name, said in texts.items() if several and len(said) == 1}

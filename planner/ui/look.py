@@ -15,6 +15,11 @@ from planner.ui.state import plain
 
 # Streamlit's placeholders for the theme's chart colours, first to tenth.
 SERIES = tuple(f"#{number:06d}" for number in range(1, 11))
+WORDS = {
+    "choose-file": "sidebar.choose_file",
+    "open-sidebar": "frame.open_sidebar",
+    "close-sidebar": "frame.close_sidebar",
+}
 NEUTRAL = "#7f8c96"  # bounds and references: readable on the light and on the dark page
 
 
@@ -86,5 +91,7 @@ def apply() -> None:
     for number, colour in enumerate(colours.series, 1):
         variables += f"--hr-s{number}:{colour};--hr-on-s{number}:{ink_on(colour)};"
     variables += f"--hr-on-grey:{ink_on(colours.grey)};"
-    variables += f"--hr-choose-file:'{plain('sidebar.choose_file')}';"
+    # Words that the style sheet puts where Streamlit has none, or only English ones.
+    for name, key in WORDS.items():
+        variables += f"--hr-{name}:'{plain(key)}';"
     st.html(f"<style>:root{{{variables}}}{SHEET}</style>")

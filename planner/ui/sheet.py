@@ -195,6 +195,7 @@ SHEET = """
   }
   .hr-folds td { border: none; text-align: left; white-space: normal; }
   .hr-folds td:first-child { grid-column: 1 / -1; font-weight: 600; }
+  .hr-folds td:first-child:has(> b) { font-weight: inherit; }
   .hr-table.hr-folds td.hr-wrap { min-width: 0; grid-column: 1 / -1; }
   .hr-folds td:not(:first-child)::before {
     content: attr(data-head); display: block; color: var(--hr-grey); font-size: .75rem;
@@ -260,16 +261,31 @@ SHEET = """
   .st-key-nav [data-testid="stPageLink"] span:has(> [data-testid="stIconMaterial"]) { display: none; }
 }
 
-/* Telephones. */
-.hr-phone { display: none; }
-@media (max-width: 640px) {
-  [data-testid="stMainBlockContainer"] {
-    padding-left: 1rem; padding-right: 1rem; padding-top: 2.6rem;
+/* Where Streamlit folds the sidebar by itself, its arrow says what is behind it, and the way back where it leads.
+   It stays where it is while the page moves under it. */
+@media (max-width: 768px) {
+  [data-testid="stMainBlockContainer"] { padding-top: 3.5rem; }
+  [data-testid="stExpandSidebarButton"] {
+    background: var(--hr-page); border: 1px solid var(--hr-line); padding: .1rem .6rem .1rem .2rem;
   }
+  [data-testid="stExpandSidebarButton"]::after { content: var(--hr-open-sidebar); }
+  [data-testid="stSidebarCollapseButton"] { visibility: visible; }
+  [data-testid="stSidebarCollapseButton"] button::after { content: var(--hr-close-sidebar); }
+  [data-testid="stExpandSidebarButton"]::after, [data-testid="stSidebarCollapseButton"] button::after {
+    color: var(--hr-link); font-size: .875rem; font-weight: 600; white-space: nowrap;
+  }
+}
+
+/* Telephones. */
+.hr-phone, :has(> .st-key-compare-narrow) { display: none; }
+@media (max-width: 640px) {
+  [data-testid="stMainBlockContainer"] { padding-left: 1rem; padding-right: 1rem; }
   .st-key-top > :has(> .st-key-nav) { order: 3; flex: 1 1 100%; }
   .st-key-top > :has(> .st-key-brand) { margin-right: auto; }
   .st-key-nav [data-testid="stPageLink"] a { padding: .25rem .5rem; }
   .hr-phone { display: inline; }
+  :has(> .st-key-compare-narrow) { display: block; }
+  :has(> .st-key-compare-wide):has(+ * > .st-key-compare-narrow) { display: none; }
   [data-testid="stButtonGroup"] > [role="radiogroup"] { flex-wrap: wrap; }
   .hr-verdict { grid-template-columns: 1fr; }
   .hr-verdict .hr-more { grid-column: 1; }

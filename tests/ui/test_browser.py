@@ -154,24 +154,6 @@ def test_nothing_sticks_out(browser_page: Page, app_url: str, path: str, width: 
     assert right <= width + 1
 
 
-@pytest.mark.parametrize("language", ["en", "es"])
-def test_families_are_read_on_a_telephone_without_a_move_sideways(
-    browser_page: Page, app_url: str, language: str
-) -> None:
-    browser_page.set_viewport_size({"width": 390, "height": 900})
-    page = visit(browser_page, f"{app_url}/accuracy?lang={language}")
-    tables = page.locator(".hr-scroll:has(> .hr-folds)")
-    expect(tables).to_have_count(2, timeout=30_000)
-    for table in tables.all():
-        assert table.evaluate("n => n.scrollWidth - n.clientWidth") <= 0
-        cells = table.locator("tbody tr:first-child td:not(:first-child)")
-        heads = cells.evaluate_all("all => all.map(n => getComputedStyle(n, '::before').content)")
-        titles = table.locator("th:not(:first-child)").all_text_contents()
-        assert heads == [f'"{title}"' for title in titles]
-    page.set_viewport_size({"width": 1280, "height": 900})
-    expect(tables.first.locator("th").last).to_be_visible()
-
-
 def test_choices_side_by_side_wrap_on_a_telephone(browser_page: Page, app_url: str) -> None:
     browser_page.set_viewport_size({"width": 390, "height": 900})
     page = visit(browser_page, f"{app_url}/accuracy?lang=es")

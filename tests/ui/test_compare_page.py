@@ -17,7 +17,7 @@ from planner.compare.differences import ASPECTS
 from planner.compare.objectives import Met, Objectives, judged, meets, verdict_on
 from planner.compare.table import Row, compare
 from planner.ui.charts.compare import MERITS, cheapest, cost_chart, cost_of
-from planner.ui.compare_table import COLUMNS, Cell, columns_for, frame_of, ordered
+from planner.ui.compare_table import COLUMNS, Cell, columns_for, frame_of, ordered, said_once
 from planner.ui.locale import LANGUAGES, catalogue, text
 from planner.ui.pages.compare import first_pins, merit_of
 from tests.ui.driver import charts, clean, go, markup, open_app, words
@@ -37,22 +37,21 @@ EMBEDDING = {
 }
 TOO_LARGE = {
     "v": "1",
-    "model": "meta-llama/Llama-3.1-405B",
+    "model": "deepseek-ai/DeepSeek-V3",
     "gpu": "t4",
-    "input_tokens": "150000",
+    "input_tokens": "32768",
+    "concurrency": "4000",
 }
 
 
 def table(app: AppTest) -> pd.DataFrame:
-    """The table as the page gives it to the browser."""
-    (found,) = app.dataframe
-    return found.value
+    """The table as the page gives it to the browser for a wide page."""
+    return app.dataframe[0].value
 
 
 def shown(app: AppTest) -> list[str]:
-    """Names of the columns that the page shows, in order."""
-    (found,) = app.dataframe
-    return list(found.proto.column_order)
+    """Names of the columns that a wide page shows, in order."""
+    return list(app.dataframe[0].proto.column_order)
 
 
 def titles(app: AppTest) -> list[str]:
@@ -131,11 +130,53 @@ def test_a_column_without_content_is_left_out() -> None:
     assert set(frame_of(rows_of(LLAMA), "en")) == {column.name for column in COLUMNS}
 
 
+def test_what_all_rows_have_in_common_is_said_once() -> None:
+    app = open_app("compare", lang="en", **LLAMA | {"engine": "vllm"})
+    app.pills(key="compare-vendor").set_value(["NVIDIA"]).run()
+    app.pills(key="compare-only").set_value(["holds", "can_rent"]).run()
+    clean(app)
+    assert set(table(app)["vendor"]) == {"NVIDIA"}
+    said = re.sub(r"\s+", " ", words(app))
+    for words_once in ("Engine: vLLM", "For rent: yes", "Maker: NVIDIA"):
+        assert words_once in said
+    app.toggle(key="compare-all-columns").set_value(True).run()
+    assert not {"engine", "rent", "vendor"} & {*shown(app)}
+    assert "ttft" in shown(app)
+
+
+def test_a_reason_that_holds_for_all_is_said_once() -> None:
+    too_long = {"model": "meta-llama/Llama-3.1-405B", "gpu": "t4", "input_tokens": "150000"}
+    app = open_app("compare", lang="en", v="1", **too_long)
+    once = re.sub(r"\s+", " ", words(app)).partition("In every row: ")[2]
+    assert once.startswith("Verdict: ✕ Does not fit · GPUs: 1 · Why not: 150,256 tokens")
+    assert not {"verdict", "gpus", "why_not"} & {*shown(app)}
+
+
+def test_a_single_row_keeps_its_columns() -> None:
+    row = rows_of(LLAMA)[0]
+    assert said_once(frame_of([row], "en")) == {}
+    assert len(said_once(frame_of([row, row], "en"))) == len(frame_of([row], "en").columns)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_telephone_gets_who_whether_how_fast_and_what_it_costs(language: str) -> None:
+    model = {"model": "meta-llama/Llama-3.1-70B-Instruct"}
+    app = open_app("compare", lang=language, **LLAMA | model)
+    wide, narrow = app.dataframe
+    assert list(narrow.proto.column_order)[:4] == ["accelerator", "verdict", "each", "output_price"]
+    rows = ordered(rows_of(LLAMA | model))
+    assert len({row.gpus for row in rows}) > 1
+    # Without a column of numbers of GPUs, the name says it.
+    assert narrow.value["accelerator"][0] == f"{rows[0].gpus} × {rows[0].accelerator.name}"
+    assert wide.value["accelerator"][0] == rows[0].accelerator.name
+
+
 def test_where_nothing_holds_it_why_not_comes_before_the_figures() -> None:
     app = open_app("compare", lang="en", **TOO_LARGE)
     columns = list(table(app))
     assert columns.index("why_not") == 3
     assert shown(app)[:4] == ["accelerator", "verdict", "gpus", "why_not"]
+    assert list(app.dataframe[1].proto.column_order) == ["accelerator", "why_not"]
     assert columns.index("why_not") < columns.index("hour_price")
     assert f"“{catalogue('en')['compare.column_why_not']}” says why" in words(app)
     said = markup(app).replace("<b>", "").replace("</b>", "")

@@ -15,6 +15,7 @@ from planner.measure.store import Store
 from tests.running_app import running_app
 
 ROOT = Path(__file__).resolve().parents[2]
+MEASURING = (sys.executable, "-m", "streamlit", "run", "tests/ui/measuring_app.py")
 WIDTHS = (390, 1280, 2560)
 
 
@@ -23,8 +24,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[s
     """Address of an app that measures a machine which isn't there, and the folder that it works in."""
     monkeypatch.setenv("MEASURING_APP_FOLDER", str(tmp_path))
     monkeypatch.setenv("HEADROOM_MEASURE", "")
-    command = [sys.executable, "-m", "streamlit", "run", "tests/ui/measuring_app.py"]
-    with running_app(command, ROOT, tmp_path) as url:
+    with running_app(MEASURING, ROOT, tmp_path) as url:
         yield url, tmp_path
 
 

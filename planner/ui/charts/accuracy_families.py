@@ -16,7 +16,6 @@ from planner.ui.widgets import h, shown
 
 ROW_HEIGHT, LOW_ROW_HEIGHT = 44, 39
 MOST_HIGH_ROWS = 14  # more of them are set closer
-MOST_LETTERS = 46  # of a family's name in the chart; a telephone has no room for more
 FLOOR = 1e-4  # a smaller error stands at the left edge: what is exact has no place on a logarithmic axis
 TICKS = (1e-4, 1e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 FEW_TICKS = (1e-4, 1e-3, 0.01, 0.1, 1.0)
@@ -94,22 +93,11 @@ def _layout(names: Sequence[str], low: float, high: float) -> dict[str, Any]:
     arrangement["annotations"] = [
         {
             "xref": "paper", "yref": "y", "x": 0, "y": number, "xanchor": "left", "yanchor": "bottom", "yshift": 7,
-            "text": html.escape(_short(family_name(name, language()))), "showarrow": False, "font": {"size": 12},
+            "text": html.escape(family_name(name, language())), "showarrow": False, "font": {"size": 12},
         }
         for number, name in enumerate(names)
     ]  # fmt: skip
     return arrangement
-
-
-def _short(name: str) -> str:
-    """A name of at most `MOST_LETTERS`; a few words after its last comma tell it from its neighbours, and stay."""
-    if len(name) <= MOST_LETTERS:
-        return name
-    head, comma, tail = name.rpartition(", ")
-    ending = comma + tail
-    if not comma or len(ending) > MOST_LETTERS // 2:
-        head, ending = name, ""
-    return f"{head[: MOST_LETTERS - 1 - len(ending)].rstrip()}…{ending}"
 
 
 def _spans(errors: dict[str, dict[str, float]]) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from planner.ui.charts.base import draw_chart
 from planner.ui.charts.compare import MERITS, Merit, as_cheap, cheapest, cost_chart, cost_of
 from planner.ui.compare_cards import prices, row_name, side_by_side, sources
 from planner.ui.compare_filters import filters
-from planner.ui.compare_table import draw_table, ordered, pins, say_plain
+from planner.ui.compare_grid import draw_table, pins
+from planner.ui.compare_table import ordered, say_plain
 from planner.ui.state import plain
 from planner.ui.widgets import MET_MARKS, draw, h, notes_html, t
 
@@ -193,10 +194,10 @@ def table(rows: Sequence[Row], pinned: Sequence[str], total: int, objectives: Ob
     count = h(key, number=len(rows), total=total)
     if any(verdict_on(row, objectives) is Met.MAY_MISS for row in rows):
         count += " " + h("compare.may_miss_mark", mark=MET_MARKS[Met.MAY_MISS])
-    on_phones = '<span class="hr-phone">{}</span>'
-    every_column = bool(rows) and bool(st.session_state.get(EVERY_COLUMN_KEY))
-    sideways = ("{}" if every_column else on_phones).format(h("compare.sideways"))
-    draw(f'<p class="hr-about">{count} {sideways}</p>')
+    more = f'<span class="hr-phone">{h("compare.narrow")}</span>' if rows else ""
+    if rows and st.session_state.get(EVERY_COLUMN_KEY):
+        more = h("compare.sideways")
+    draw(f'<p class="hr-about">{count} {more}</p>')
     if not rows:
         draw(f'<p class="hr-about">{h("compare.nothing")}</p>')
         return
