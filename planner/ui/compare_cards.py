@@ -40,7 +40,11 @@ TAKEN_OVER = ("gpu", "gpus", "tp", "pp", "ep", "dp", *OWN_CARD_FIELDS)
 
 def row_name(row: Row) -> str:
     """How many of which, as plain text."""
-    return plain("compare.deployment", gpus=row.gpus, card=row.accelerator.name)
+    return _deployment(row).words()
+
+
+def _deployment(row: Row) -> state.Sentence:
+    return state.Sentence("compare.deployment", {"gpus": row.gpus, "card": row.accelerator.name})
 
 
 def side_by_side(
@@ -81,7 +85,7 @@ def side_by_side(
 
 
 def _use(row: Row) -> None:
-    state.apply({name: getattr(row.scenario, name) for name in TAKEN_OVER}, row_name(row))
+    state.apply({name: getattr(row.scenario, name) for name in TAKEN_OVER}, _deployment(row))
 
 
 def _card_html(

@@ -120,7 +120,7 @@ def _take_preset(key: str) -> None:
     wanted = state.chosen("preset", key)
     for preset in PRESETS:
         if preset.id == wanted:
-            state.apply(preset.values, state.plain(f"preset.{preset.id}"), whole=True)
+            state.apply(preset.values, state.Sentence(f"preset.{preset.id}"), whole=True)
 
 
 def _undo() -> None:

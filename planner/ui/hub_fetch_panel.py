@@ -85,7 +85,7 @@ def _take(fetched: FetchedModel) -> None:
         told.append(Note("hub_headers_unread", {"model": fetched.id}))
     st.session_state["hub_told"] = (fetched.id, told)
     changes = {"config": fetched.configuration(), "model": fetched.id, "weights": "native"}
-    state.apply(changes, plain("undo.hub", model=fetched.id))
+    state.apply(changes, state.Sentence("undo.hub", {"model": fetched.id}))
 
 
 def told() -> None:

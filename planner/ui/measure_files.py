@@ -149,7 +149,7 @@ def _log(reading: LogReading, compared: LogComparison, filled: dict[str, Any]) -
         on_click=state.apply,
         args=(
             _scenario_changes(compared),
-            plain("undo.log", engine=choices.engine_name(reading.tool)),
+            state.Sentence("undo.log", {"engine": choices.engine_name(reading.tool)}),
         ),
     )
 

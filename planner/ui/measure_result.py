@@ -191,17 +191,14 @@ def _use(record: Record, evaluation: Evaluation | None) -> None:
     draw(f'<p class="hr-about">{h("measure.use_about", name=own.name, date=own.date)}</p>')
 
 
-def _changed_words(own: OwnCalibration, changes: Mapping[str, object]) -> str:
-    """The calibration by its name, and every field that gets another value with it, as plain text."""
+def _changed_words(own: OwnCalibration, changes: Mapping[str, object]) -> state.Sentence:
+    """The calibration by its name, and every field that gets another value with it."""
     now = state.values()
-    fields = [
-        plain(f"field.{name}")
-        for name, value in changes.items()
-        if name != "calibration" and value != now[name]
-    ]
-    if not fields:
-        return plain("undo.calibration", name=own.name)
-    return plain("undo.calibration_changes", name=own.name, fields=fields)
+    fields = tuple(
+        name for name, value in changes.items() if name != "calibration" and value != now[name]
+    )
+    key = "undo.calibration_changes" if fields else "undo.calibration"
+    return state.Sentence(key, {"name": own.name}, fields)
 
 
 def changes_for(record: Record, own: OwnCalibration) -> dict[str, object]:

@@ -146,7 +146,7 @@ def _take_config() -> None:
         return
     name = str(config.get("_name_or_path") or config.get("model_type") or "config.json")
     state.apply(
-        {"config": config, "model": name[:100], "weights": "native"}, state.plain("undo.config")
+        {"config": config, "model": name[:100], "weights": "native"}, state.Sentence("undo.config")
     )
 
 
@@ -298,7 +298,7 @@ def _workload(evaluation: Evaluation | None) -> None:
 def _take_workload(key: str) -> None:
     chosen = state.chosen("workload", key)
     if chosen in WORKLOADS:
-        state.apply(WORKLOADS[chosen], state.plain(f"workload.{chosen}"))
+        state.apply(WORKLOADS[chosen], state.Sentence(f"workload.{chosen}"))
 
 
 # --- In words, and as a link -----------------------------------------------------------------------------------------

@@ -60,5 +60,5 @@ def drop_button(key: str) -> None:
         icon=":material/close:",
         type="tertiary",
         on_click=state.apply,
-        args=({"calibration": None}, state.plain("undo.drop_calibration", name=own.name)),
+        args=({"calibration": None}, state.Sentence("undo.drop_calibration", {"name": own.name})),
     )

@@ -9,7 +9,9 @@ the same in both languages, changes once for a change of many values, and a wron
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
@@ -65,6 +67,24 @@ def spoken(key: str) -> str:
     return key_for(key, device(), language())
 
 
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence that is said later, in the language of then.
+
+    Attributes:
+        fields: fields of the scenario that it names.
+    """
+
+    key: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    fields: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        """It in the visitor's language, as plain text."""
+        named = [plain(f"field.{name}") for name in self.fields]
+        return plain(self.key, **self.values, **({"fields": named} if named else {}))
+
+
 # --- The scenario ----------------------------------------------------------------------------------------------------
 
 
@@ -112,28 +132,34 @@ def problems() -> dict[str, PlannerError]:
 
 
 def change(**changes: Any) -> None:
-    """Sets some of the scenario's fields; a problem with one of them is settled."""
-    st.session_state["values"] = {**values(), **changes}
+    """Sets some of the scenario's fields; a problem with one of them is settled.
+
+    What was applied before can't be undone any more: that would take this change back with it.
+    """
+    changed = {**values(), **changes}
+    if changed != values():
+        st.session_state["undo"] = None
+    st.session_state["values"] = changed
     st.session_state["problems"] = {
         name: error for name, error in problems().items() if name not in changes
     }
 
 
-def reset(field: str) -> None:
+def reset(name: str) -> None:
     """Sets one field back to what it is without a user, and drops what was wrong with it."""
-    if field == "device":  # which went by a name of its own
+    if name == "device":  # which went by a name of its own
         change(device=None, gpu=OPENING["gpu"])
-    elif field in DEFAULTS:
-        change(**{field: OPENING[field] if field in ("model", "gpu") else DEFAULTS[field]})
+    elif name in DEFAULTS:
+        change(**{name: OPENING[name] if name in ("model", "gpu") else DEFAULTS[name]})
     else:
-        st.session_state["problems"] = {n: e for n, e in problems().items() if n != field}
+        st.session_state["problems"] = {n: e for n, e in problems().items() if n != name}
 
 
-def apply(changes: dict[str, Any], what: str, *, whole: bool = False) -> None:
+def apply(changes: dict[str, Any], what: Sentence, *, whole: bool = False) -> None:
     """Applies a preset or a what-if in one go, and remembers the scenario before it.
 
     Args:
-        what: the change in the visitor's words, for "undo".
+        what: the change in a few words, for "undo".
         whole: what `changes` leaves out gets its default.
     """
     before = {"values": values(), "problems": problems(), "what": what}
@@ -146,7 +172,7 @@ def apply(changes: dict[str, Any], what: str, *, whole: bool = False) -> None:
 def undoable() -> str | None:
     """The words for the change that can be undone, or None."""
     before = st.session_state.get("undo")
-    return before["what"] if before else None
+    return before["what"].words() if before else None
 
 
 def undo() -> None:

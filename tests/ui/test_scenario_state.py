@@ -239,6 +239,34 @@ def test_a_preset_is_one_click_and_one_undo() -> None:
     assert "undo-button" not in {found.key for found in app.button}
 
 
+def test_a_later_change_ends_the_offer_to_undo() -> None:
+    app = open_app()
+    named(app.pills, "preset").set_value("gptoss_h100").run()
+    app.run()  # a mere rerun doesn't
+    assert "undo-button" in {found.key for found in app.button}
+    named(app.selectbox, "gpu").set_value("l4").run()
+    assert "undo-button" not in {found.key for found in app.button}
+    assert address(app)["gpu"] == "l4"
+    assert address(app)["model"] == "openai/gpt-oss-120b"
+
+
+def test_what_was_applied_is_said_in_the_language_of_now() -> None:
+    app = open_app()
+    named(app.pills, "preset").set_value("gptoss_h100").run()
+    named(app.button_group, "language").set_value("es").run()
+    assert text("frame.applied", "es", what=text("preset.gptoss_h100", "es")) in words(app).replace(
+        "\\", ""
+    )
+    app.session_state["undo"]["what"] = state.Sentence(
+        "undo.calibration_changes", {"name": "mine"}, ("gpu", "kv")
+    )
+    app.run()
+    assert text("field.kv", "es") in words(app)
+    assert text("field.kv", "en") not in next(
+        block.value for block in app.markdown if "mine" in block.value
+    )
+
+
 def test_the_preset_in_use_is_marked() -> None:
     app = open_app()
     assert named(app.pills, "preset").value == "gemma_t4"

@@ -170,23 +170,23 @@ def what_ifs(evaluation: Evaluation) -> None:
 
 
 def _what_if_card(change: WhatIf) -> None:
-    words = what_if_words(change)
+    what = what_if_words(change)
     verdict = f"{VERDICT_MARKS[change.verdict]} {h(f'verdict.{change.verdict}')}"
     memory = h("whatif.memory", needed=change.needed_bytes, usable=change.usable_bytes)
     draw(
-        f'<p class="hr-card-title">{html.escape(words)}</p>'
+        f'<p class="hr-card-title">{html.escape(what.words())}</p>'
         f'<p class="hr-tone hr-{change.verdict}">{verdict}</p><p class="hr-about">{memory}</p>'
     )
     st.button(
         t("whatif.apply"),
         key=f"apply-{change.kind}",
         on_click=state.apply,
-        args=(change.changes, words),
+        args=(change.changes, what),
     )
 
 
-def what_if_words(change: WhatIf) -> str:
-    """The change in a few words, as plain text."""
+def what_if_words(change: WhatIf) -> state.Sentence:
+    """The change in a few words."""
     scenario = change.scenario
     values: dict[str, object] = {
         "users": scenario.concurrency,
@@ -201,7 +201,7 @@ def what_if_words(change: WhatIf) -> str:
         "card": change.card,
     }
     one = change.kind == "card" and change.gpus == 1
-    return state.plain("whatif.card_one" if one else f"whatif.{change.kind}", **values)
+    return state.Sentence("whatif.card_one" if one else f"whatif.{change.kind}", values)
 
 
 def compatibility(evaluation: Evaluation) -> None:
