@@ -26,7 +26,7 @@ MAKERS = frozenset(
 BETWEEN_NUMBERS = re.compile(r"(?<=\d) (?=\d)")
 TRADEMARK = re.compile(r"\((?:r|tm)\)|[®™]", re.IGNORECASE)
 CLOSE_ENOUGH = 0.65  # similarity (difflib) at which a word counts as misspelt
-ALIKE = 0.5  # at which a name is worth suggesting
+ALIKE = 0.6  # at which a name is worth suggesting
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,13 +135,27 @@ def search(kind: Kind, query: str, limit: int = 10) -> list[IndexEntry]:
 
 @lru_cache(maxsize=1024)
 def nearest(kind: Kind, given: str, limit: int = 5) -> tuple[str, ...]:
-    """Ids to suggest for a name that isn't known: search hits, then those with a name that looks alike."""
+    """Ids to suggest for a name that isn't known: search hits, then those with a name that looks alike.
+
+    A hit on some of the words alone has to look alike too: one short word is like another by chance.
+    """
     ids = [entry.id for entry in search(kind, given, limit)] if words_of(kind, given) else []
+    asked = normalised(kind, given)
+    words = _query_words(kind, given)
+    if ids and not _ranked(kind, words, len(words)):
+        ids = [id_ for id_ in ids if _alike(kind, asked, id_)]
     if len(ids) < limit:
         table = _exact_names(kind)
-        alike = difflib.get_close_matches(normalised(kind, given), table, 3 * limit, ALIKE)
+        alike = difflib.get_close_matches(asked, table, 3 * limit, ALIKE)
         ids += [table[text] for text in alike]
     return tuple(dict.fromkeys(ids))[:limit]
+
+
+def _alike(kind: Kind, asked: str, id_: str) -> bool:
+    """Whether one of an item's names looks like a normalised one."""
+    entry = next(entry for entry in read_index(kind) if entry.id == id_)
+    names = (normalised(kind, text) for text in (entry.id, entry.name, *entry.aliases))
+    return any(difflib.SequenceMatcher(None, asked, name).ratio() >= ALIKE for name in names)
 
 
 @lru_cache(maxsize=2)

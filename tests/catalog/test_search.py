@@ -151,3 +151,20 @@ def test_suggestions_are_few_and_different() -> None:
     assert close[0] == "h100-sxm-80gb"
     assert len(close) == len(set(close)) <= 4
     assert nearest("accelerator", "") == ()
+
+
+@pytest.mark.parametrize("given", ["foo/bar", "acme/secret-model", "hello world"])
+def test_what_is_like_nothing_gets_no_suggestion(given: str) -> None:
+    assert nearest("model", given) == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [
+        ("deepsek v3", "deepseek-ai/DeepSeek-V3"),
+        ("gemma-13-12b", "google/gemma-3-12b-it"),
+        ("Qwen/Qwen9-14B-Instruct", "Qwen/Qwen2.5-14B-Instruct"),
+    ],
+)
+def test_what_is_misspelt_still_gets_one(given: str, first: str) -> None:
+    assert nearest("model", given)[0] == first
