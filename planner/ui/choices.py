@@ -58,6 +58,22 @@ def model_names() -> dict[str, str]:
 
 
 @lru_cache(maxsize=1)
+def model_labels() -> dict[str, str]:
+    """As `model_names`, with the ids, which people paste into a search."""
+    return {id_: f"{name} · {id_}" for id_, name in model_names().items()}
+
+
+@lru_cache(maxsize=1)
+def accelerator_labels() -> dict[str, str]:
+    """As `accelerator_names`, after who makes them, which people type into a search."""
+    makers = {entry.id: str(entry.fields["vendor"]) for entry in read_index("accelerator")}
+    return {
+        id_: name if name.startswith(makers[id_]) else f"{makers[id_]} {name}"
+        for id_, name in accelerator_names().items()
+    }
+
+
+@lru_cache(maxsize=1)
 def accelerator_names() -> dict[str, str]:
     """Names of the catalogue's accelerators by id, with the memory that the box promises."""
     names = {}

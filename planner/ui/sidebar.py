@@ -96,7 +96,7 @@ def _model(evaluation: Evaluation | None) -> None:
 
 
 def _catalogue_model() -> None:
-    names = choices.model_names()
+    names = choices.model_labels()
     current = state.values()["model"]
     select(
         "model",
@@ -178,11 +178,10 @@ def _kv_label(id_: str) -> str:
 
 def _hardware(evaluation: Evaluation | None) -> None:
     values = state.values()
-    names = choices.accelerator_names()
     if values["device"]:
-        sidebar_measured.select_device(names)
+        sidebar_measured.select_device(choices.accelerator_labels())
     else:
-        _select_card(values["gpu"].partition("@")[0], names)
+        _select_card(values["gpu"].partition("@")[0])
     integer("gpus", most=MAX_GPUS, default=evaluation.deployment.gpus if evaluation else 1)
     default = choices.engine_name(choices.engine_meant({**values, "engine": None}))
     labels = {NOBODY_CHOSE: state.plain("sidebar.engine_default", engine=default)}
@@ -196,9 +195,9 @@ def _hardware(evaluation: Evaluation | None) -> None:
         _advanced_hardware(evaluation)
 
 
-def _select_card(base: str, names: dict[str, str]) -> None:
+def _select_card(base: str) -> None:
     """The accelerator, and its size of memory where that is a choice of its own."""
-    select("gpu", names, help_key="help.gpu", value=base)
+    select("gpu", choices.accelerator_labels(), help_key="help.gpu", value=base)
     sizes = choices.memory_sizes(base)
     if not sizes:
         return

@@ -135,7 +135,9 @@ def test_words_in_an_address_are_refused_and_the_rest_is_kept(
         expect(card).to_contain_text(given[field][:12], timeout=60_000)
     speak(page, OTHER[language])
     for field in ("weights", "kv", "dtype"):
-        page.locator(f'[class*="st-key-reset-{field}"] button').click()
+        reset = page.locator(f'[class*="st-key-reset-{field}"] button')
+        expect(reset).to_have_count(1, timeout=15_000)  # not while one is replaced by the next
+        reset.click()
         expect(page.locator(f".st-key-refusal-{field}")).to_have_count(0, timeout=15_000)
     expect(page.locator(READY).first).to_be_visible(timeout=15_000)
     settle(page)

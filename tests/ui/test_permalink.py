@@ -47,7 +47,7 @@ ERROR = {
 CONSTANT = {"value": 0.5, "deviation": 0.1, "identified_fraction": 0.8, "at_bound": False}
 CALIBRATION = {
     "schema_version": 1, "name": "mine", "date": "2026-11-30", "accelerator": "own-here", "engine": "transformers",
-    "engine_version": "5.24", "kinds": ["bf16"], "experts": False,
+    "engine_version": "5.24", "kinds": ["16bit"], "experts": False,
     "constants": {"transformers": {"cpu.prefill.16bit": CONSTANT}}, "tpot": ERROR, "ttft": None,
 }  # fmt: skip
 degrees = st.none() | st.integers(1, MAX_GPUS)
