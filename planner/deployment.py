@@ -29,6 +29,7 @@ from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import Accelerator, accelerator
 from planner.catalog.calibrations import Calibration
 from planner.catalog.devices import device_from
+from planner.catalog.dtypes import resolve_dtype
 from planner.catalog.engine_profiles import COMPUTE
 from planner.catalog.engines import (
     EngineProfile,
@@ -39,7 +40,7 @@ from planner.catalog.engines import (
     require_support,
     with_overrides,
 )
-from planner.catalog.formats import GGUF_PREFIX, KVFormat, kv_format, resolve_dtype, weight_format
+from planner.catalog.formats import GGUF_PREFIX, KVFormat, kv_format, weight_format
 from planner.catalog.hosts import Host, host_of
 from planner.catalog.models import model_profile
 from planner.catalog.own_calibration import chosen_calibration

@@ -19,7 +19,8 @@ from planner.catalog.calibration_constants import accelerator_class
 from planner.catalog.files import profile_lines
 from planner.catalog.measurements import RATES, SPEED_FAMILIES, measurements
 from planner.errors import BadProfile, Note, PlannerError
-from planner.measure.predict import Run, band_of, predicted, run_of
+from planner.measure.predict import Run, predicted, run_of
+from planner.measure.run_bands import band_of
 from planner.measure.spread import spread_unseen
 from planner.quantity import FloatArray
 from planner.speed.bounds import tpot_bound

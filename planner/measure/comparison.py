@@ -16,13 +16,12 @@ from planner.errors import PlannerError
 from planner.measure.impossible import most_tokens_per_s
 from planner.measure.predict import (
     Run,
-    band_of,
     burst_times,
-    for_first_token,
     predicted,
     resolve_run,
 )
 from planner.measure.record import Record, Row, Spread, measurement_of
+from planner.measure.run_bands import band_of, for_first_token
 from planner.memory_answer import memory_answer, verdict_of
 from planner.memory_limits import budget_of
 from planner.quantity import Basis, Estimate, worst

@@ -8,21 +8,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from planner.catalog.accelerators import Accelerator
-from planner.catalog.calibration_constants import BURSTS, INDEX, calibration_figures
 from planner.catalog.calibrations import Calibration, calibration_for
-from planner.catalog.measurements import POISSON, QUANTITIES, READ, Measurement
+from planner.catalog.measurements import POISSON, QUANTITIES, Measurement
 from planner.deployment import Deployment, calibration_key, resolve
 from planner.errors import MissingFigure
 from planner.memory_limits import budget_of
-from planner.quantity import Basis, Quantity
+from planner.quantity import Quantity
 from planner.scenario import Scenario
 from planner.speed.bursts import Burst, bursts_seconds
-from planner.speed.carried import FEWEST_TOGETHER, few_together
 from planner.speed.open_loop import MOST_STATES, open_loop_point
 from planner.speed.prefill import prefill
 from planner.speed.serving_point import ServingPoint, mixed_step, serving_point
 from planner.speed.step import StepTime, decode_step
-from planner.speed_answer import most_running, widened
+from planner.speed_answer import most_running
 
 AT_ONCE = ("burst", "offline")
 
@@ -133,7 +131,7 @@ def predicted(
         return found | _together(run, constants, rest)
     if arrivals == "together" and constants.kind == "slots" and rest != ["tpot_s"]:
         return found | _in_chunks(run, constants, rest)
-    if _comes_at_once(run, constants):
+    if comes_at_once(run, constants):
         found |= _at_once(run, constants, rest, burst_s)
         rest = [name for name in rest if name not in found]
         if not rest:
@@ -225,7 +223,7 @@ def _saturated(run: Run, calibration: Calibration, wanted: list[str]) -> dict[st
     return {name: values[name] for name in wanted if name in values}
 
 
-def _comes_at_once(run: Run, calibration: Calibration) -> bool:
+def comes_at_once(run: Run, calibration: Calibration) -> bool:
     """Whether the run is a burst that the model has: of an engine that batches by step, and a model that generates."""
     arrives = run.measurement.arrivals in AT_ONCE
     return arrives and calibration.kind == "continuous" and run.deployment.work.generates
@@ -238,7 +236,7 @@ def burst_times(asked: Sequence[tuple[Run, Calibration]]) -> list[float | None]:
     """
     alike: dict[tuple[int, int, int], list[int]] = {}
     for i, (run, constants) in enumerate(asked):
-        if run.measurement.arrivals in AT_ONCE and _comes_at_once(run, constants):
+        if run.measurement.arrivals in AT_ONCE and comes_at_once(run, constants):
             deployment = run.deployment
             key = (id(deployment.work), id(deployment.hardware), id(constants))
             alike.setdefault(key, []).append(i)
@@ -364,42 +362,3 @@ def _together(run: Run, calibration: Calibration, wanted: list[str]) -> dict[str
     }
     many = run.measurement.replicas
     return {name: values[name] * (many if name.endswith("_per_s") else 1) for name in wanted}
-
-
-def for_first_token(run: Run, calibration: Calibration) -> Calibration:
-    """The constants with the basis and the range that a first token has among as many requests as ran."""
-    together = min(run.scenario.concurrency / run.measurement.replicas, run.max_running)
-    if together >= FEWEST_TOGETHER:
-        return calibration
-    return few_together(calibration, experts=run.mixture)
-
-
-def band_of(run: Run, quantity: str, calibration: Calibration) -> tuple[float, float]:
-    """The relative range of a quantity's time, wider for what goes to host memory, as an answer has it (fractions)."""
-    first = quantity in READ
-    constants = for_first_token(run, calibration) if first else calibration
-    band = constants.ttft_band if first else constants.tpot_band
-    if quantity.endswith("_per_s") and _comes_at_once(run, calibration) and not calibration.own:
-        band = _burst_band(run, calibration)
-    deployment, scenario = run.deployment, run.scenario
-    if deployment.machine is None:
-        return band
-    work, hardware = deployment.work, deployment.hardware
-    inputs, users = float(scenario.input_tokens), float(scenario.concurrency)
-    if first:
-        time = prefill(work, hardware, calibration, inputs, 0.0, users)
-    else:
-        halfway = inputs + scenario.output_tokens / 2.0
-        time = decode_step(work, hardware, calibration, users, halfway)
-    low, high = widened(deployment, band, time.offloaded_fraction)
-    return float(low), float(high)
-
-
-def _burst_band(run: Run, calibration: Calibration) -> tuple[float, float]:
-    """The range of requests that all come at once, from runs of such; no narrower than a card's that none is like."""
-    figures = calibration_figures(INDEX)
-    name = f"{BURSTS}.{run.measurement.arrivals}"
-    low, high = figures[f"{name}.low"].value, figures[f"{name}.high"].value
-    if calibration.basis <= Basis.TRANSFERRED:
-        return low, high
-    return min(low, calibration.tpot_band[0]), max(high, calibration.tpot_band[1])

@@ -200,7 +200,7 @@ def canonical(name: str, value: Any) -> Any:
         kv_format(value, "fp16")
         return value.strip().lower()
     if name == "dtype":
-        from planner.catalog.formats import dtype_id
+        from planner.catalog.dtypes import dtype_id
 
         return dtype_id(value)
     return value

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from planner.catalog.accelerators import accelerator
+from planner.catalog.dtypes import resolve_dtype
 from planner.catalog.encodings import Encoding, read_rules
 from planner.catalog.formats import (
     gguf_block_elements,
     gguf_encoding,
     kv_format,
     kv_format_ids,
-    resolve_dtype,
     supported,
     weight_format,
     weight_format_ids,

@@ -12,8 +12,9 @@ from planner.catalog.measurements import measurements, read_measurements
 from planner.measure.fit.offline import OLD, TUNED, emptied, parameters, parts
 from planner.measure.fit.plans import PLANS, batch_plan, seen_of
 from planner.measure.fit.problem import calibration_on, errors
-from planner.measure.predict import band_of, predicted, run_of
+from planner.measure.predict import predicted, run_of
 from planner.measure.refit import resolved
+from planner.measure.run_bands import band_of
 from planner.quantity import Basis
 
 COLUMNS = (
