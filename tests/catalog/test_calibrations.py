@@ -23,16 +23,9 @@ from planner.catalog.formats import weight_format_ids
 from planner.catalog.loader import profiles_folder
 from planner.errors import BadProfile, MissingFigure
 from planner.quantity import Basis
+from tests.measure.test_own_fit import CPU
 
 FILES = sorted(path.stem for path in (profiles_folder() / "calibrations").glob("*.yaml"))
-PROCESSOR = {
-    "name": "A processor",
-    "kind": "cpu",
-    "memory_usable_bytes": 16e9,
-    "bandwidth_bytes_per_s": 40e9,
-    "peaks": {"fp32": 2e11, "bf16": 1e12},
-    "measured_on": "2026-12-01",
-}
 ENGINES = ("vllm", "sglang", "tensorrt-llm", "transformers", "llama.cpp")
 
 
@@ -292,7 +285,7 @@ def test_wide_weights_take_the_figures_of_16_bits_where_they_have_none_of_their_
 
 
 def test_a_processor_attends_in_16_bits_at_a_ninth_of_its_rate_in_32():
-    device = device_from(json.dumps(PROCESSOR))
+    device = device_from(json.dumps(CPU))
     wide, narrow = (calibration_for("transformers", device, of) for of in ("fp32", "bf16"))
     assert narrow.cache_repeats > 4 * wide.cache_repeats
     assert asdict(wide) | {"cache_repeats": 0.0} == asdict(narrow) | {"cache_repeats": 0.0}

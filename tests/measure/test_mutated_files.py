@@ -23,6 +23,7 @@ from planner.readings_report import comparison_json, comparison_text, import_tex
 from planner.ui.locale import LANGUAGES, catalogue, say_error, say_note
 from tests.measure.mutate import mutated_file, mutated_json, mutated_lines
 from tests.measure.readers.fixture_results import FIXTURES, RESULTS, data, given_for
+from tests.measure.test_own_fit import CPU
 from tests.measure.test_record import SPREAD, document, row
 
 LOGS = sorted(path.name for path in FIXTURES.glob("*.log"))
@@ -53,14 +54,6 @@ OWN: dict[str, Any] = {
         "high_fraction": 0.2,
     },
     "ttft": None,
-}
-DEVICE = {
-    "name": "a box",
-    "kind": "cpu",
-    "memory_usable_bytes": 1e9,
-    "bandwidth_bytes_per_s": 1e9,
-    "peaks": {"bf16": 1e12, "fp32": 1e12},
-    "measured_on": "2026-11-30",
 }
 TABLE = """\
 id,engine,model,gpu,weights,input_tokens,output_tokens,concurrency,arrivals,request_rate_per_s,tpot_s,ttft_s,output_tokens_per_s
@@ -146,7 +139,7 @@ def measurement(chance: Random) -> str:
         rows=rows,
         calibration=OWN,
         figures=[figure],
-        device=chance.choice((None, DEVICE)),
+        device=chance.choice((None, CPU)),
         origin=chance.choice(("device", "endpoint", "imported")),
     )
     return json.dumps(whole, indent=1)

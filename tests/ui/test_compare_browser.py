@@ -10,25 +10,33 @@ from planner.ui.compare_table import ordered
 from planner.ui.locale import LANGUAGES, catalogue
 from tests.ui.test_compare_page import EMBEDDING, LLAMA, TOO_LARGE, rows_of
 
+HEAD = 35  # pixels of a table's head, and of a row on a wide screen
 BEYOND = "n => n.scrollWidth - n.clientWidth"
 
 
-def test_a_ticked_row_stands_side_by_side(app_url: str, browser_page: Page) -> None:
-    browser_page.set_viewport_size({"width": 1280, "height": 2600})
+@pytest.mark.parametrize(
+    ("width", "name", "row"),
+    [(1280, "wide", HEAD), (390, "narrow", NARROW_ROW)],
+    ids=["desk", "telephone"],
+)
+def test_a_ticked_row_stands_side_by_side(
+    app_url: str, browser_page: Page, width: int, name: str, row: int
+) -> None:
+    browser_page.set_viewport_size({"width": width, "height": 3600})
     query = "&".join(f"{name}={value}" for name, value in LLAMA.items())
     browser_page.goto(f"{app_url}/compare?{query}&lang=en")
-    grid = browser_page.locator('.st-key-compare-wide [data-testid="stDataFrame"]')
+    grid = browser_page.locator(f'.st-key-compare-{name} [data-testid="stDataFrame"]')
     expect(grid).to_be_visible(timeout=30_000)
     cards = browser_page.locator(".hr-card-title")
     expect(cards.first).to_be_visible(timeout=30_000)
     before = cards.count()
     box = grid.bounding_box()
     assert box is not None
-    # Rows of 35 pixels under a head of the same height, the tick at their left.
     rows = ordered(rows_of(LLAMA))
     names = " ".join(cards.all_inner_texts())
-    unticked = next(n for n in range(12) if rows[n].accelerator.name not in names)
-    browser_page.mouse.click(box["x"] + 18, box["y"] + 35 * (unticked + 1) + 17)
+    unticked = next(n for n in range(5) if rows[n].accelerator.name not in names)
+    # The tick is at the left of a row, in its middle.
+    browser_page.mouse.click(box["x"] + 18, box["y"] + HEAD + row * (unticked + 0.5))
     expect(cards).to_have_count(before + 1, timeout=15_000)
     expect(cards.last).to_contain_text(rows[unticked].accelerator.name)
     browser_page.get_by_text("Take away").last.click()
@@ -80,22 +88,3 @@ def test_all_columns_are_there_for_a_telephone_too(app_url: str, browser_page: P
     expect(wide).to_be_visible(timeout=15_000)
     expect(browser_page.locator(".st-key-compare-narrow")).to_have_count(0)
     assert wide.evaluate(BEYOND) > 200
-
-
-def test_a_row_ticked_on_a_telephone_stands_side_by_side(app_url: str, browser_page: Page) -> None:
-    browser_page.set_viewport_size({"width": 390, "height": 3600})
-    query = "&".join(f"{name}={value}" for name, value in LLAMA.items())
-    browser_page.goto(f"{app_url}/compare?{query}&lang=en")
-    grid = browser_page.locator('.st-key-compare-narrow [data-testid="stDataFrame"]')
-    expect(grid).to_be_visible(timeout=30_000)
-    cards = browser_page.locator(".hr-card-title")
-    expect(cards.first).to_be_visible(timeout=30_000)
-    before = cards.count()
-    box = grid.bounding_box()
-    assert box is not None
-    rows = ordered(rows_of(LLAMA))
-    names = " ".join(cards.all_inner_texts())
-    unticked = next(n for n in range(5) if rows[n].accelerator.name not in names)
-    browser_page.mouse.click(box["x"] + 18, box["y"] + 35 + NARROW_ROW * unticked + 30)
-    expect(cards).to_have_count(before + 1, timeout=15_000)
-    expect(cards.last).to_contain_text(rows[unticked].accelerator.name)
