@@ -18,10 +18,8 @@ SYS = Path("/sys")
 MOST_BYTES = 4_000_000  # of a file of the system's
 # Options of glibc's mallopt, and what they are set to: blocks that a process keeps when they are freed, together too.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-KEPT_BYTES, KEPT_TOP_BYTES = (
-    (2**29, 2**25),
-    2**31 - 1,
-)  # an older glibc takes no more than 32 MiB
+KEPT_BYTES = 2**29, 2**25  # the first that is taken: an older glibc takes no more than 32 MiB
+KEPT_TOP_BYTES = 2**31 - 1
 OTHER_ALLOCATORS = re.compile("jemalloc|tcmalloc|mimalloc")
 
 
