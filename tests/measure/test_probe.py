@@ -147,6 +147,7 @@ def test_without_torch_one_line_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(probing, "_installed", lambda name: name == "transformers")
+    monkeypatch.setattr(probing, "version", {"transformers": "5.24.0"}.__getitem__)
     assert main(["measure", "--device", "cpu"]) == 1
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert "torch" in said
