@@ -6,8 +6,8 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,29 +99,17 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
             show(shown, file=sys.stderr, flush=True)
 
     keeper = Keeper(Path(arguments.output) if arguments.output else None, warn_unwritten(language))
-    if not arguments.progress:
-        show(about_text(options.time_limit_s, language), file=sys.stderr, flush=True)
-
-    def stop(*_: object) -> None:
-        for one in signals:
-            signal.signal(one, signal.SIG_IGN)  # once is enough: what there is is being written
-        raise Cancelled
-
-    signals = [signal.SIGINT, signal.SIGTERM]
-    usual = {one: signal.getsignal(one) for one in signals}
     listener = json_lines(sys.stdout) if arguments.progress else tell
     try:
-        for one in signals:
-            signal.signal(one, stop)
-        record = Run(options, listener, keeper, start_s=started_s).measure()
+        with raised_by_signal(Cancelled):
+            if not arguments.progress:
+                show(about_text(options.time_limit_s, language), file=sys.stderr, flush=True)
+            record = Run(options, listener, keeper, start_s=started_s).measure()
     except Cancelled:
         with suppress(OSError):
             said = "cancelled_kept" if keeper.written else "cancelled"
             show(text(f"measure.cli.{said}", language, file=arguments.output), file=sys.stderr)
         return 1
-    finally:
-        for one, handler in usual.items():
-            signal.signal(one, handler)
     if arguments.progress:
         keeper.finish(record)
         return 0
@@ -134,6 +122,26 @@ def run_own(arguments: argparse.Namespace, language: str, print_json: Callable[[
     if arguments.output and not arguments.json:
         show(text("measure.cli.written", language, file=arguments.output))
     return 0
+
+
+@contextmanager
+def raised_by_signal(error: type[BaseException]) -> Iterator[None]:
+    """Has the first Ctrl-C or SIGTERM raise `error` here; later ones do nothing until this ends."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def stop(*_: object) -> None:
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)  # what there is is being written
+        raise error
+
+    usual = {number: signal.getsignal(number) for number in signals}
+    try:
+        for number in signals:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
 
 
 def _model(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -474,6 +474,29 @@ def test_stopped_before_anything_is_measured_it_names_no_file(
     assert (process.returncode, out, err, output.exists()) == (1, "", "Stopped.\n", False)
 
 
+STOPPED_AT_ITS_FIRST_WORD = """
+import os, signal, sys
+from planner import measure_report
+from planner.cli import main
+
+def about(*_):
+    os.kill(os.getpid(), signal.{name})
+    return "about"
+
+measure_report.about_text = about
+sys.exit(main(["measure", "--device", "cpu", "--quick", "--lang", "en"]))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_it_can_be_stopped_from_its_first_word_on(name: str) -> None:
+    script = STOPPED_AT_ITS_FIRST_WORD.format(name=name)
+    process = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (process.returncode, process.stderr) == (1, "Stopped.\n")
+
+
 def test_interrupted_while_it_loads_it_says_nothing() -> None:
     process = subprocess.run(
         [sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, check=False
