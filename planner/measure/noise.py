@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from planner.measure.clock import Timer, variation_fraction
+from planner.measure.micro import TORCH_NAMES
 from planner.measure.nvml import GpuState, gpu_state
 from planner.measure.record import Conditions
 from planner.measure.system import Ticks, allowed_threads, load_average, ticks
@@ -23,7 +24,7 @@ DRIFT_FRACTION = (
 )
 OTHERS_FRACTION = 0.10  # of the allowed threads, taken by other programs
 # Rows and columns of the canary's product, and bytes of the matrix that it reads: more than any last-level cache has.
-PRODUCT_SIZE = {"cpu": 384, "gpu": 2048}
+PRODUCT_SIZE = {"cpu": 384, "gpu": 4096}
 READ_BYTES = {"cpu": 64 * 2**20, "gpu": 256 * 2**20}
 READ_COLUMNS = 4096
 # A limit of power or clocks holds whenever the card works; heat and a failing supply come and go.
@@ -81,17 +82,18 @@ class Watch:
         self._songs: list[Song] = []
         self._states: list[GpuState] = []
 
-    def ready(self, timer: Timer, uuid: str | None) -> None:
-        """The measuring begins: keeps the load until here as the load before, and times the canary first.
+    def ready(self, timer: Timer, dtype: str, uuid: str | None) -> None:
+        """The models come now: keeps the load until here as the load before, and times the canary first.
 
         Args:
+            dtype: that the models compute in.
             uuid: the driver's, of the GPU that is measured; None for anything else.
         """
         self._uuid = uuid
         now = ticks(time.monotonic(), self._threads)
         self._before = others_fraction(self._start, now, len(self._threads))
         self._last = now
-        self._timer, self._works = timer, canary(timer)
+        self._timer, self._works = timer, canary(timer, dtype)
         self._sing()  # the first pays for what is loaded
         self._songs = [self._sing()]
         self._look()
@@ -183,12 +185,17 @@ def _strangers(states: list[GpuState]) -> int:
     return max(max(len(state.processes) - 1, 0) for state in states)
 
 
-def canary(timer: Timer) -> tuple[Callable[[], Any], ...]:
-    """Works that take as long at one moment as at another on a machine that nobody else uses."""
+def canary(timer: Timer, dtype: str) -> tuple[Callable[[], Any], ...]:
+    """Works that take as long at one moment as at another on a machine that nobody else uses.
+
+    The product is in the dtype that is measured: units that multiply matrices are shared otherwise than those for
+    vectors (beside a busy neighbour of the core, Intel's AMX takes 2.5 times as long and AVX-512 1.3 times).
+    """
     import torch
 
     kind = "cpu" if timer.kind == "cpu" else "gpu"
-    square = torch.ones((PRODUCT_SIZE[kind],) * 2, device=timer.device)
+    size = (PRODUCT_SIZE[kind],) * 2
+    square = torch.ones(size, device=timer.device, dtype=getattr(torch, TORCH_NAMES[dtype]))
     rows = READ_BYTES[kind] // (2 * READ_COLUMNS)
     matrix = torch.ones((rows, READ_COLUMNS), dtype=torch.bfloat16, device=timer.device)
     vector = torch.ones((1, READ_COLUMNS), dtype=torch.bfloat16, device=timer.device)

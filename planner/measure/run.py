@@ -202,7 +202,6 @@ class Run:
         timer = Timer(target.device, target.kind)
         self.notes += prepare(found, target)
         self.software = software(found)
-        self.watch.ready(timer, target.uuid)
         self.teller.say("probe", 1, 1, values={"device": target.name})
         begin_s = self.teller.elapsed_s
         try:
@@ -240,6 +239,7 @@ class Run:
 
         timer = bench.timer
         dtype = self.options.dtype or chosen_dtype(best_rates(self.figures), target)
+        self.watch.ready(timer, dtype, target.uuid)
         rates = best_rates(self.figures)
         launch = [one.value.median for one in self.figures if one.name == "launch"]
         setting = Setting(

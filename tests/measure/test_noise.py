@@ -8,7 +8,18 @@ import pytest
 
 from planner.errors import PlannerError
 from planner.measure import noise
-from planner.measure.noise import Watch, is_noisy, others_fraction, slower, usual_range
+from planner.measure.clock import Timer
+from planner.measure.micro import TORCH_NAMES
+from planner.measure.noise import (
+    READ_BYTES,
+    READ_COLUMNS,
+    Watch,
+    canary,
+    is_noisy,
+    others_fraction,
+    slower,
+    usual_range,
+)
 from planner.measure.nvml import GpuProcess, GpuState
 from planner.measure.system import Ticks
 from planner.measure_report import reason_text
@@ -45,7 +56,7 @@ def watched(
     monkeypatch: pytest.MonkeyPatch,
     *,
     busy: list[float],
-    canary: list[float],
+    product: list[float],
     reading: list[float] | None = None,
     states: list[GpuState] | None = None,
 ) -> Watch:
@@ -58,16 +69,16 @@ def watched(
     left = list(states or [])
     monkeypatch.setattr(noise, "gpu_state", lambda _: left.pop(0) if left else None)
     watch = Watch()
-    works = [canary] if reading is None else [canary, reading]
+    works = [product] if reading is None else [product, reading]
     timer: Any = Clock([took for moment in zip(*works, strict=True) for took in moment])
     timer.times[:0] = [0.0] * len(works)  # what pays for loading
-    monkeypatch.setattr(noise, "canary", lambda _: (lambda: None,) * len(works))
-    watch.ready(timer, "GPU-1" if states else None)
+    monkeypatch.setattr(noise, "canary", lambda *_: (lambda: None,) * len(works))
+    watch.ready(timer, "fp32", "GPU-1" if states else None)
     return watch
 
 
 def test_an_idle_machine_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = watched(monkeypatch, busy=[0.0, 0.1, 0.2], canary=[1.0, 1.05, 0.95])
+    watch = watched(monkeypatch, busy=[0.0, 0.1, 0.2], product=[1.0, 1.05, 0.95])
     assert all(watch.is_steady(watch.sing()) for _ in range(2))
     found = watch.conditions()
     assert not found.noisy
@@ -78,7 +89,7 @@ def test_an_idle_machine_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_loaded_and_drifting_machine_is_noisy_and_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    watch = watched(monkeypatch, busy=[0.0, 1.0, 2.0], canary=[1.0, 1.4, 1.0])
+    watch = watched(monkeypatch, busy=[0.0, 1.0, 2.0], product=[1.0, 1.4, 1.0])
     assert [watch.is_steady(watch.sing()) for _ in range(2)] == [False, True]
     found = watch.conditions()
     assert found.noisy
@@ -89,7 +100,7 @@ def test_a_loaded_and_drifting_machine_is_noisy_and_says_why(
 
 
 def test_moments_unlike_most_are_noisy_quicker_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 0.5, 0.52, 0.7, 0.55, 0.3])
+    watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], product=[1.0, 0.5, 0.52, 0.7, 0.55, 0.3])
     sung = [watch.sing() for _ in range(5)]
     assert [watch.is_steady(one) for one in sung] == [True, True, False, True, False]
     assert watch.conditions().reasons == [{"code": "drift", "drift_fraction": 2.333, "times": 3}]
@@ -114,7 +125,7 @@ def test_memory_that_is_slow_is_seen_where_arithmetic_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = watched(
-        monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 1.0, 1.02], reading=[4.0, 6.0, 4.1]
+        monkeypatch, busy=[0.0, 0.0, 0.0], product=[1.0, 1.0, 1.02], reading=[4.0, 6.0, 4.1]
     )
     sung = [watch.sing() for _ in range(2)]
     assert [watch.is_steady(one) for one in sung] == [False, True]
@@ -122,15 +133,25 @@ def test_memory_that_is_slow_is_seen_where_arithmetic_is_not(
     assert watch.conditions().reasons == [{"code": "drift", "drift_fraction": 0.5, "times": 1}]
 
 
+@pytest.mark.measure
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
+def test_the_canary_multiplies_as_the_models_do(dtype: str) -> None:
+    import torch
+
+    product, reading = canary(Timer("cpu", "cpu"), dtype)
+    assert product().dtype == getattr(torch, TORCH_NAMES[dtype])
+    assert reading().numel() * READ_COLUMNS * 2 == READ_BYTES["cpu"]
+
+
 def test_how_far_other_moments_were_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
     alike = [1.0 + 0.01 * i for i in range(10)]
-    watch = watched(monkeypatch, busy=[0.0] * 3, canary=alike, reading=alike)
+    watch = watched(monkeypatch, busy=[0.0] * 3, product=alike, reading=alike)
     for _ in alike[1:]:
         watch.sing()
     assert watch.beyond((1.02, 1.03)) == (1.0, 1.0)
     # Memory at two thirds of its speed in three moments of ten, arithmetic never.
     reading = [4.0, 4.1, 4.2, 4.0, 6.9, 6.9, 6.9, 4.0, 4.0, 4.0]
-    watch = watched(monkeypatch, busy=[0.0] * 3, canary=alike, reading=reading)
+    watch = watched(monkeypatch, busy=[0.0] * 3, product=alike, reading=reading)
     for _ in reading[1:]:
         watch.sing()
     assert watch.beyond((1.0, 4.0)) == (1.0, pytest.approx(6.9 / (4.0 * 1.15)))
@@ -147,7 +168,7 @@ def test_a_gpu_held_down_or_shared_is_noisy(monkeypatch: pytest.MonkeyPatch) -> 
             processes=(ours, theirs),
         ),
     ]
-    watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], canary=[1.0, 1.0], states=states)
+    watch = watched(monkeypatch, busy=[0.0, 0.0, 0.0], product=[1.0, 1.0], states=states)
     watch.sing()
     found = watch.conditions()
     assert [one.get("why", one["code"]) for one in found.reasons] == [
@@ -163,7 +184,7 @@ def test_a_gpu_held_down_or_shared_is_noisy(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_gpu_lost_between_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = watched(monkeypatch, busy=[0.0, 0.0], canary=[1.0], states=[GpuState()])
+    watch = watched(monkeypatch, busy=[0.0, 0.0], product=[1.0], states=[GpuState()])
 
     def lost(_: str) -> GpuState:
         raise PlannerError("gpu_lost", reason="gone")
