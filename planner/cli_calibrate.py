@@ -19,6 +19,7 @@ from planner.measure.predict import resolve_run
 from planner.measure.record import (
     MAX_BYTES,
     Record,
+    is_measurement,
     json_of,
     measurements_of,
     parse_record,
@@ -127,7 +128,7 @@ def calibration_values(path: str, gpu: str | None) -> dict[str, Any]:
         InvalidInput: where the file isn't a measurement or a calibration, or holds none.
     """
     text = _text(Path(path), "calibration")
-    if '"headroom-measurement"' in text:
+    if is_measurement(text):
         record = parse_record(text, "calibration")
         if record.calibration is None:
             record = calibrated(record)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.cli_flags import add_scenario_flags, given_model, scenario_values
 from planner.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from planner.measure.record import Record
 
 SPARE_BYTES = 1  # read beyond the limit, to see that there is more
 
@@ -40,8 +43,8 @@ def add_import(parser: argparse.ArgumentParser) -> None:
     """The flags of `measure import`: the file, and whatever it doesn't state."""
     parser.add_argument(
         "file",
-        help="results of vllm bench, SGLang's bench_serving, GuideLLM, AIPerf, GenAI-Perf or llama-bench; - for "
-        "standard input",
+        help="results of vllm bench, SGLang's bench_serving, GuideLLM, AIPerf, GenAI-Perf or llama-bench, or a "
+        "measurement of ours, to see it again; - for standard input",
     )
     add_scenario_flags(parser, required=False)
     parser.add_argument(
@@ -56,16 +59,23 @@ def add_import(parser: argparse.ArgumentParser) -> None:
 
 
 def run_import(arguments: argparse.Namespace, language: str) -> int:
-    """`measure import`: another tool's results as a measurement, with the calibration that they give."""
+    """`measure import`: another tool's results as a measurement, with the calibration that they give.
+
+    A measurement of ours is shown as it is.
+    """
     from planner.cli_output import print_json, show
     from planner.measure.keep import keep, require_writable
     from planner.measure.own_fit import calibrated
     from planner.measure.readers import complete, recognise
+    from planner.measure.record import is_measurement, parse_record
     from planner.readings_report import import_text
 
     if arguments.output is not None:
         require_writable(Path(arguments.output))
-    reading = recognise(read_file(arguments.file))
+    content = read_file(arguments.file)
+    if is_measurement(content):
+        return _show_own(parse_record(content), arguments, language)
+    reading = recognise(content)
     given = _given(arguments, language) | {"name": arguments.name, "date": arguments.date}
     record = calibrated(complete(reading, given, "" if arguments.file == "-" else arguments.file))
     if arguments.output is not None:
@@ -74,6 +84,23 @@ def run_import(arguments: argparse.Namespace, language: str) -> int:
         print_json(record.model_dump(mode="json"))
     else:
         show(import_text(reading, record, arguments.output, language))
+    return 0
+
+
+def _show_own(record: Record, arguments: argparse.Namespace, language: str) -> int:
+    """What `measure` or `measure endpoint` wrote, as it said it then, with today's predictions."""
+    from planner.cli_output import print_json, show
+    from planner.endpoint_report import endpoint_json, endpoint_text
+    from planner.measure.keep import keep
+    from planner.measure_report import measured_json, measured_text
+
+    is_endpoint = record.origin == "endpoint"
+    if arguments.output is not None:
+        keep(Path(arguments.output), record)
+    if arguments.json:
+        print_json((endpoint_json if is_endpoint else measured_json)(record, language))
+    else:
+        show((endpoint_text if is_endpoint else measured_text)(record, language))
     return 0
 
 

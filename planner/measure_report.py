@@ -206,7 +206,8 @@ def measured_text(record: Record, language: str) -> str:
         lines += [text("measure.cli.on_cpu", language), ""]
     if "memory_kept" in record.notes:
         lines += [text("measure.note.memory_kept", language), ""]
-    lines += [text("measure.cli.rates", language), *_figures(record, language), ""]
+    if record.figures:
+        lines += [text("measure.cli.rates", language), *_figures(record, language), ""]
     heads = [
         text(f"measure.cli.column.{x}", language)
         for x in ("row", "figure", "measured", "before", "after")

@@ -177,6 +177,12 @@ class Record(Strict):
     notes: list[str] = Field(default_factory=list, max_length=50)
 
 
+def is_measurement(content: bytes | str) -> bool:
+    """Whether a file is meant as a measurement of ours, whole or not."""
+    mark = '"headroom-measurement"'
+    return mark in content if isinstance(content, str) else mark.encode() in content
+
+
 def parse_record(text: str | bytes, field: str = "measurement") -> Record:
     """A record from an untrusted file.
 

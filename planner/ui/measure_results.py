@@ -11,14 +11,13 @@ from planner.catalog.engine_profiles import engine_ids
 from planner.catalog.formats import weight_format_ids
 from planner.errors import InvalidInput, PlannerError
 from planner.measure.readers import ResultsReading, complete, missing_fields, recognise
-from planner.measure.record import Record, calibration_record, parse_record
+from planner.measure.record import Record, calibration_record, is_measurement, parse_record
 from planner.scenario import MAX_CONCURRENCY, MAX_GPUS, MAX_TOKENS
 from planner.ui import choices, state
 from planner.ui.state import plain
 from planner.ui.widgets import draw, h, missing_label, notes, weights_label
 
 TYPES = ["json", "jsonl", "csv", "md", "txt"]
-OWN_MARK = b'"headroom-measurement"'
 OWN_FILES = "Headroom measure, calibrate (JSON)"
 KEY = "measure_results_{}"
 EXAMPLES = {"model": "Qwen/Qwen3-8B", "engine_version": "0.11.0"}
@@ -37,7 +36,7 @@ def record_of(content: bytes, name: str) -> Record:
     Raises:
         PlannerError: where it is neither, or something is missing still.
     """
-    if OWN_MARK in content:
+    if is_measurement(content):
         return parse_record(content)
     if (alone := calibration_record(content)) is not None:
         accelerator(alone.accelerator)  # without its description nobody knows another device
@@ -53,7 +52,7 @@ def record_of(content: bytes, name: str) -> Record:
 
 def results_fields(content: bytes) -> None:
     """What another tool's results are, and a field for each thing that they don't say; nothing for other files."""
-    if OWN_MARK in content:
+    if is_measurement(content):
         return
     try:
         reading = recognise(content, "file")

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from planner.cli import main
-from planner.measure.record import parse_record
+from planner.measure.record import parse_record, record_text
+from planner.measure_report import measured_json, measured_text
+from planner.ui.locale import text
+from tests.ui.machine import measured
 
 FIXTURES = Path(__file__).parents[1] / "measure" / "readers" / "fixtures"
 LOG = str(FIXTURES / "vllm-0.11.log")
@@ -90,6 +93,32 @@ def test_an_import_is_a_measurement_with_its_calibration(
     assert record.calibration is not None
     code, out, _ = run(capsys, "import", SWEEP, *ON, "--date", "2026-11-30", "--json")
     assert parse_record(out) == record
+
+
+def test_a_measurement_of_ours_is_shown_again(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, copy = tmp_path / "measured.json", tmp_path / "copy.json"
+    file.write_text(record_text(measured()))
+    code, out, _ = run(capsys, "import", str(file), "--lang", "en", "-o", str(copy))
+    assert (code, out) == (0, measured_text(measured(), "en") + "\n")
+    assert parse_record(copy.read_bytes()) == measured()
+    code, out, _ = run(capsys, "import", str(file), "--json")
+    assert (code, json.loads(out)) == (0, measured_json(measured(), "en"))
+    file.write_text(record_text(measured())[:-200])
+    code, _, said = run(capsys, "import", str(file), "--lang", "en")
+    assert (code, said) == (1, text("error.measurement_not_json", "en") + "\n")
+
+
+def test_imported_results_are_shown_again(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = str(tmp_path / "measured.json")
+    assert run(capsys, "import", SWEEP, *ON, "-o", file)[0] == 0
+    code, out, _ = run(capsys, "import", file, "--lang", "en")
+    assert code == 0
+    assert "vllm-serve-sweep" in out
+    assert text("measure.cli.rates", "en") not in out
 
 
 def test_its_calibration_is_used_by_estimate(
