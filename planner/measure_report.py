@@ -250,7 +250,8 @@ def measured_text(record: Record, language: str) -> str:
     else:
         lines.append(text("measure.cli.no_calibration", language))
     if record.conditions.noisy:
-        lines += ["", text("measure.cli.noisy", language)]
+        said = "unsteady" if record.conditions.only_unsteady else "noisy"
+        lines += ["", text(f"measure.cli.{said}", language)]
         lines += [f"  - {reason_text(one, language)}" for one in record.conditions.reasons]
     return "\n".join(lines)
 
@@ -276,6 +277,7 @@ def measured_json(record: Record, language: str) -> dict[str, Any]:
                 "quantity": one.quantity,
                 "role": one.role,
                 "noisy": one.noisy,
+                "counts": one.counts,
                 "measured": one.measured.median,
                 "predicted": _plain(one.before),
                 "error_fraction": one.before_error_fraction,

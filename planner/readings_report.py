@@ -7,7 +7,7 @@ from typing import Any
 from planner.catalog.engine_profiles import engine
 from planner.measure.comparison import Compared, compare_record
 from planner.measure.readers import LogComparison, LogReading, LogRow, ResultsReading, row_notes
-from planner.measure.record import Record
+from planner.measure.record import Record, counting
 from planner.ui.locale import say_error, say_note, text
 from planner.ui.locale.numbers import format_value
 
@@ -61,7 +61,7 @@ def import_text(reading: ResultsReading, record: Record, written: str | None, la
     Args:
         written: file that the record was written to, or None.
     """
-    count = sum(row.role == "fit" and not row.noisy for row in record.rows)
+    count = len(counting(record))
     lines = [
         text(
             "import.read",
@@ -91,7 +91,7 @@ def _compared(one: Compared, language: str) -> list[str]:
     kind = "rate" if one.quantity.endswith("_per_s") else "time"
     after = one.after_error_fraction
     return [
-        one.row if one.role == "fit" and not one.noisy else f"({one.row})",
+        one.row if one.role == "fit" and one.counts else f"({one.row})",
         text(f"figure.{one.quantity}", language),
         format_value(one.measured.median, kind, language),
         format_value(one.before.mid, kind, language),

@@ -20,7 +20,7 @@ from planner.measure.predict import (
     predicted,
     resolve_run,
 )
-from planner.measure.record import Record, Row, Spread, measurement_of
+from planner.measure.record import Record, Row, Spread, counting, measurement_of
 from planner.measure.run_bands import band_of, for_first_token
 from planner.memory_answer import memory_answer, verdict_of
 from planner.memory_limits import budget_of
@@ -35,7 +35,7 @@ class Compared:
     """One measured figure beside what the planner says of it, in the unit that the figure's name ends with.
 
     Attributes:
-        row, quantity: which; role, noisy: as in the record.
+        row, quantity: which; role, noisy: as in the record; counts: for a fit, or for its test (`counting`).
         measured: median and spread.
         before: with the shipped constants; after: with the record's own calibration, None where it has none that holds.
     """
@@ -44,6 +44,7 @@ class Compared:
     quantity: str
     role: str
     noisy: bool
+    counts: bool
     measured: Spread
     before: Estimate
     after: Estimate | None
@@ -72,6 +73,7 @@ def compare_record(record: Record) -> Comparison:
     figures: list[Compared] = []
     refused: list[tuple[str, PlannerError]] = []
     own = _text_of(record.calibration)
+    count = {row.id for role in ("fit", "check") for row in counting(record, role)}
     found: list[tuple[Row, _Both | PlannerError]] = []
     for row in record.rows:
         if row.outcome != "measured":
@@ -92,7 +94,9 @@ def compare_record(record: Record) -> Comparison:
             continue
         try:
             times = next(shipped_s), next(own_s) if both.own is not None else None
-            figures.extend(_row(row, both, times))  # those that come before a refusal are kept
+            figures.extend(
+                _row(row, both, times, counts=row.id in count)
+            )  # those that come before a refusal are kept
         except PlannerError as error:
             refused.append((row.id, error))
     return Comparison(tuple(figures), tuple(refused))
@@ -132,7 +136,9 @@ def counted(figures: Sequence[Compared]) -> list[Compared]:
     return found
 
 
-def _row(row: Row, both: _Both, times: tuple[float | None, float | None]) -> Iterator[Compared]:
+def _row(
+    row: Row, both: _Both, times: tuple[float | None, float | None], *, counts: bool
+) -> Iterator[Compared]:
     """A row's figures; `times` is what `burst_times` has of it with either."""
     run, shipped, after = both.run, both.shipped, both.own
     names = tuple(name for name in QUANTITIES if name in row.measured)
@@ -146,11 +152,12 @@ def _row(row: Row, both: _Both, times: tuple[float | None, float | None]) -> Ite
             name,
             row.role,
             row.noisy,
+            counts,
             row.measured[name],
             _estimate(run, name, before_s[name], shipped),
             _estimate(run, name, after_s[name], after) if after and name in after_s else None,
         )
-    yield from _memory(run, row)
+    yield from _memory(run, row, counts=counts)
     if len(_finite(before_s)) < len(names):
         raise PlannerError("arrivals_outrun", rate_per_s=row.request_rate_per_s)
 
@@ -216,7 +223,7 @@ def _offered(run: Run, name: str, rate: Estimate) -> Estimate:
     return replace(rate, high=max(min(rate.high, most), rate.mid))
 
 
-def _memory(run: Run, row: Row) -> Iterator[Compared]:
+def _memory(run: Run, row: Row, *, counts: bool) -> Iterator[Compared]:
     """Memory doesn't depend on a calibration: the same before and after."""
     names = [name for name in ("weights_bytes", "peak_bytes") if name in row.measured]
     deployment, scenario = run.deployment, run.scenario
@@ -230,12 +237,12 @@ def _memory(run: Run, row: Row) -> Iterator[Compared]:
             "peak_bytes": _tensors(answer),
         }
         for name in names:
-            yield _same(row, name, answers[name])
+            yield _same(row, name, answers[name], counts=counts)
     if "cache_bytes_per_token" in row.measured:
         tokens = float(scenario.input_tokens)
         layout = deployment.rank_layout
         growth = float(cache_bytes(layout, tokens + 1.0)) - float(cache_bytes(layout, tokens))
-        yield _same(row, "cache_bytes_per_token", Estimate.exact(growth, "bytes"))
+        yield _same(row, "cache_bytes_per_token", Estimate.exact(growth, "bytes"), counts=counts)
 
 
 def _tensors(answer: MemoryAnswer) -> Estimate:
@@ -251,9 +258,9 @@ def _tensors(answer: MemoryAnswer) -> Estimate:
     )
 
 
-def _same(row: Row, name: str, estimate: Estimate) -> Compared:
+def _same(row: Row, name: str, estimate: Estimate, *, counts: bool) -> Compared:
     spread = next(value for key, value in row.measured.items() if key == name)
-    return Compared(row.id, name, row.role, row.noisy, spread, estimate, estimate)
+    return Compared(row.id, name, row.role, row.noisy, counts, spread, estimate, estimate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,14 +284,14 @@ def median_error(figures: Sequence[Compared]) -> MedianError:
     )
 
 
-def quiet(figures: Sequence[Compared], role: str) -> list[Compared]:
-    """The figures of a role that were measured in quiet."""
-    return [one for one in figures if one.role == role and not one.noisy]
+def that_count(figures: Sequence[Compared], role: str) -> list[Compared]:
+    """The figures of a role whose rows count."""
+    return [one for one in figures if one.role == role and one.counts]
 
 
 def median_errors(figures: Sequence[Compared], role: str) -> dict[str, MedianError]:
-    """Errors by quantity over the quiet rows of a role."""
-    mine = quiet(figures, role)
+    """Errors by quantity over the rows of a role that count."""
+    mine = that_count(figures, role)
     return {
         name: median_error([one for one in mine if one.quantity == name])
         for name in dict.fromkeys(one.quantity for one in mine)

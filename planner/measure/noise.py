@@ -15,7 +15,7 @@ import numpy as np
 from planner.measure.clock import Timer, variation_fraction
 from planner.measure.micro import TORCH_NAMES
 from planner.measure.nvml import GpuState, gpu_state
-from planner.measure.record import Conditions
+from planner.measure.record import DRIFT, Conditions
 from planner.measure.system import Ticks, allowed_threads, load_average, ticks
 
 VARIES_FRACTION = 0.10  # of a row's repeats, from which on it doesn't count
@@ -156,7 +156,7 @@ class Watch:
             factors = [max(times) / min(times) for times in zip(*self._songs, strict=True)]
             reasons.append(
                 {
-                    "code": "drift",
+                    "code": DRIFT,
                     "drift_fraction": round(max(factors) - 1.0, 3),
                     "times": unsteady,
                 }

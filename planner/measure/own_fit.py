@@ -19,12 +19,11 @@ from planner.measure.fit.plans import Stage
 from planner.measure.fit.problem import Observation, errors, median_error, observations
 from planner.measure.impossible import is_impossible, without_the_impossible
 from planner.measure.predict import Run, resolve_run
-from planner.measure.record import Record, measurements_of
+from planner.measure.record import FEWEST, Record, Row, counting, measurements_of
 from planner.measure.worse import worse_groups
 from planner.quantity import FloatArray
 from planner.scenario import canonical_text
 
-FEWEST = 2  # runs of a figure, for constants to be fitted to it
 FOLDS = 6
 KNOWN_FROM = 0.05  # a constant that the runs narrowed by less keeps its shipped value
 MOST = (
@@ -37,13 +36,14 @@ MOST_TAKEN = 0.5  # of the places, by what was in flight on average
 APART = ("id", "family", "source", "scenario", "measured", "note", "settings")
 REJECTED = "fit_not_trusted"
 INSIDE = 0.8
+LEAST_LOW, MOST_HIGH = -0.95, 100.0  # that a range may be stated by
 PREFERRED = ("prefill_s", "ttft_s", "tpot_s", *RATES)
 
 
 def calibrated(record: Record) -> Record:
     """The record with the calibration that its rows give, or with none where they don't tell anything.
 
-    Rows that are noisy, failed, held back or faster than possible don't count; those of several engines don't either,
+    Rows that don't count (`counting`) or are faster than possible tell nothing; those of several engines don't either,
     but for the engine with most rows. Repeats of one run count once. Constants that the rows don't identify keep what
     is shipped, and a fit that leaves most of the error is thrown away, which a note says.
     """
@@ -56,9 +56,27 @@ def calibrated(record: Record) -> Record:
         checks = _groups(measurements_of(record, "check")).get(_place(runs[0]), [])
         found = _fitted(record.name, record.date[:10], runs, checks)
         if found is not None and record.conditions.noisy:
-            found = found.model_copy(update={"disturbed": True})
+            found = _disturbed(found, counting(record))
         notes += [REJECTED] if found is None and len(runs) >= FEWEST else []
     return record.model_copy(update={"calibration": found, "notes": notes})
+
+
+def _disturbed(own: OwnCalibration, rows: Sequence[Row]) -> OwnCalibration:
+    """The calibration of a machine that wasn't quiet: its ranges hold what a usual one of its rows saw."""
+    changes: dict[str, Any] = {"disturbed": True}
+    for what, group, error in (("tpot", DECODED, own.tpot), ("ttft", READ, own.ttft)):
+        seen = [value for row in rows for name, value in row.measured.items() if name in group]
+        if error is None or not seen:
+            continue
+        low = float(np.median([one.low / one.median for one in seen])) - 1.0
+        high = float(np.median([one.high / one.median for one in seen])) - 1.0
+        changes[what] = error.model_copy(
+            update={
+                "low_fraction": min(error.low_fraction, max(low, LEAST_LOW)),
+                "high_fraction": max(error.high_fraction, min(high, MOST_HIGH)),
+            }
+        )
+    return own.model_copy(update=changes)
 
 
 def fitted_to(rows: Sequence[Measurement], name: str, date: str) -> list[OwnCalibration]:
@@ -268,7 +286,7 @@ def _error(
         rows=len(own),
         before_fraction=median_error(before),
         after_fraction=median_error(after),
-        low_fraction=max(low, -0.95),
-        high_fraction=min(high, 100.0),
+        low_fraction=max(low, LEAST_LOW),
+        high_fraction=min(high, MOST_HIGH),
         worse=worse_groups(own, before, after),
     )

@@ -7,6 +7,7 @@ by the page, the store and `calibrate`. It comes from outside as often as not, s
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,8 @@ from planner.scenario import Scenario
 MAX_BYTES = 8_000_000
 MAX_ROWS = 5_000
 ROUNDING = 1e-9  # of a median or its ends
+DRIFT = "drift"  # the reason of a machine that changed by itself
+FEWEST = 2  # runs of a figure, for constants to be fitted to it
 MOST_DIGITS = 20  # of a whole number that is read as one
 # Of arrivals at random fewer don't reach a steady state, nor does a server that finishes a smaller share of what comes:
 # its queue grew.
@@ -102,7 +105,7 @@ class Row(Strict):
         role: "fit" counts in the calibration; "check" is held back to test it; "other" says something else.
         percentiles: of requests, where the figure is one of each request.
         counts: how many requests ended in which way ("done", "http_429", "timeout").
-        noisy: it varied too much to count.
+        noisy: it varied too much to count (but see `counting`).
         notes: codes of what to know about it.
     """
 
@@ -145,6 +148,16 @@ class Conditions(Strict):
     memory_clock_mhz: float | None = Field(default=None, ge=0)
     power_w: float | None = Field(default=None, ge=0)
     throttle_reasons: list[str] = Field(default_factory=list, max_length=20)
+
+    @property
+    def only_unsteady(self) -> bool:
+        """The machine changed by itself, and nobody else was seen on it: a host that others use too, most likely."""
+        return self.noisy and {one.get("code") for one in self.reasons} == {DRIFT}
+
+    @property
+    def others_seen(self) -> bool:
+        """It was disturbed by something that can be ended: other programs, heat, a limit."""
+        return self.noisy and not self.only_unsteady
 
 
 class Record(Strict):
@@ -358,11 +371,25 @@ def measurement_of(record: Record, row: Row) -> Measurement:
     )
 
 
+def counting(record: Record, role: str = "fit") -> list[Row]:
+    """The rows of a role that a fit, or its test, goes by: those measured in quiet.
+
+    A host that others use too won't be quieter later: where it was only unsteady, and too few runs of a figure were
+    quiet, every row counts, and says what such a machine does over all of its moments.
+    """
+    measured = [row for row in record.rows if row.role == role and row.outcome == "measured"]
+    quiet = [row for row in measured if not row.noisy]
+    if not record.conditions.only_unsteady:
+        return quiet
+    wanted, found = (
+        Counter(name for row in rows for name in row.measured if name in QUANTITIES)
+        for rows in (measured, quiet)
+    )
+    is_enough = all(found[name] >= min(FEWEST, count) for name, count in wanted.items())
+    return quiet if is_enough else measured
+
+
 def measurements_of(record: Record, role: str = "fit") -> list[Measurement]:
-    """The rows of a role whose times or rates were measured in quiet."""
-    rows = [
-        measurement_of(record, row)
-        for row in record.rows
-        if row.role == role and row.outcome == "measured" and not row.noisy
-    ]
+    """The rows of a role that count and have times or rates."""
+    rows = [measurement_of(record, row) for row in counting(record, role)]
     return [one for one in rows if one.measured]

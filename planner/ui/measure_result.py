@@ -17,7 +17,7 @@ from planner.measure.comparison import (
     compare_record,
     counted,
     median_error,
-    quiet,
+    that_count,
 )
 from planner.measure.record import Figure, Record
 from planner.ui import choices, state
@@ -82,7 +82,7 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
         with st.expander(t("measure.import_notes"), key="measure-import-notes"):
             draw(notes_html(told, "info"))
     loads(record)
-    if (chart := measured_chart(compared.figures, busy=record.conditions.noisy)) is not None:
+    if (chart := measured_chart(compared.figures, busy=record.conditions.others_seen)) is not None:
         if lengths := length_charts(record, compared.figures):
             with side_by_side():
                 for one in lengths:
@@ -118,7 +118,7 @@ def _headline(record: Record, compared: Comparison) -> None:
         "device": device_words(device, language()),
         "date": record.date[:10],
     }
-    own, busy = record.calibration, record.conditions.noisy
+    own, busy = record.calibration, record.conditions.others_seen
     over = _error_figures(times, fitted=own is not None)
     if busy:
         sentence = h("measure.headline_busy", **said)
@@ -140,10 +140,10 @@ def _headline(record: Record, compared: Comparison) -> None:
 
 
 def _error_figures(times: Sequence[Compared], *, fitted: bool) -> list[Compared]:
-    """What the headline's error is over: the quiet runs, with a calibration those that it was fitted to."""
-    if fitted and (mine := quiet(times, "fit")):
+    """What the headline's error is over: the runs that count, with a calibration those that it was fitted to."""
+    if fitted and (mine := that_count(times, "fit")):
         return mine
-    return [one for one in times if not one.noisy] or list(times)
+    return [one for one in times if one.counts] or list(times)
 
 
 def _calibration_errors(
@@ -156,7 +156,7 @@ def _calibration_errors(
             ends = {"before": error.before_fraction, "after": error.after_fraction}
             said.append(h(f"measure.error_{what}", **ends, rows=error.rows))
             said += [f"<b>{html.escape(one)}</b>" for one in worse_words(own, what, language())]
-    checks = [one for one in quiet(times, "check") if one.after is not None]
+    checks = [one for one in that_count(times, "check") if one.after is not None]
     if checks:
         found = median_error(checks)
         ends = {"before": found.before_fraction, "after": found.after_fraction or 0.0}
@@ -179,7 +179,7 @@ def _use(record: Record, evaluation: Evaluation | None) -> None:
         draw(notes_html(told, "info"))
         drop_button("measure-drop")
         return
-    busy = record.conditions.noisy
+    busy = record.conditions.others_seen
     st.button(
         t("measure.use_busy" if busy else "measure.use"),
         key="measure-use",

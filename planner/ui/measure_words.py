@@ -155,10 +155,11 @@ def reached_words(rows: Sequence[Row]) -> list[str]:
 
 
 def condition_words(record: Record) -> list[str]:
-    """Why figures taken there can't be compared with others, as HTML; nothing where the machine was quiet."""
+    """What disturbed the machine, and what follows for its figures, as HTML; nothing where it was quiet."""
     if not record.conditions.noisy:
         return []
-    return [h("measure.noisy"), *map(_reason, record.conditions.reasons)]
+    said = "unsteady" if record.conditions.only_unsteady else "noisy"
+    return [h(f"measure.{said}"), *map(_reason, record.conditions.reasons)]
 
 
 def _reason(said: Mapping[str, str | int | float]) -> str:

@@ -164,6 +164,45 @@ def test_a_disturbed_machine_and_a_missing_test_are_said(language: str) -> None:
     assert untested not in measured_text(quiet, language)
 
 
+def test_a_machine_that_is_only_unsteady_gives_a_calibration_with_its_wide_range() -> None:
+    record = made("cpu", CASES["cpu"], noise=0.3)
+    rows = [
+        row.model_copy(
+            update={
+                "noisy": True,
+                "measured": {
+                    name: value.model_copy(
+                        update={"low": value.median * 0.6, "high": value.median * 1.7}
+                    )
+                    for name, value in row.measured.items()
+                },
+            }
+        )
+        for row in record.rows
+    ]
+    drifted = {"code": "drift", "drift_fraction": 0.8, "times": 9}
+    loaded = {"code": "others_during", "load_fraction": 0.5}
+    found = []
+    for reasons in ([drifted], [drifted, loaded]):
+        seen = record.conditions.model_copy(update={"noisy": True, "reasons": reasons})
+        found.append(calibrated(record.model_copy(update={"conditions": seen, "rows": rows})))
+    unsteady, busy = found
+    assert busy.calibration is None
+    own = unsteady.calibration
+    assert own is not None
+    assert own.disturbed
+    for error in (own.tpot, own.ttft):
+        assert error is not None
+        assert error.low_fraction <= -0.4 + 1e-9
+        assert error.high_fraction >= 0.7 - 1e-9
+    for role in ("fit", "check"):
+        assert median_errors(compare_record(unsteady).figures, role)
+        assert not median_errors(compare_record(busy).figures, role)
+    for language in LANGUAGES:
+        assert text("measure.cli.unsteady", language) in measured_text(unsteady, language)
+        assert text("measure.cli.noisy", language) in measured_text(busy, language)
+
+
 def test_another_shape_is_predicted_too() -> None:
     record = calibrated(made("cpu", CASES["cpu"]))
     figures = compare_record(record).figures

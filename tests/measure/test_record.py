@@ -10,6 +10,7 @@ import pytest
 from planner.errors import InvalidInput
 from planner.measure.record import (
     MAX_BYTES,
+    counting,
     measurements_of,
     parse_record,
     record_text,
@@ -87,6 +88,41 @@ def test_only_quiet_rows_that_were_measured_count() -> None:
     found = measurements_of(record)
     assert [one.id for one in found] == ["a"]
     assert found[0].measured == {"tpot_s": 0.1}
+
+
+DRIFTED = {"code": "drift", "drift_fraction": 0.9, "times": 20}
+BUSY = {"code": "others_during", "load_fraction": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("reasons", "quiet", "there"),
+    [
+        ([DRIFTED], (), ["0", "1", "2", "3"]),
+        ([DRIFTED], ("0",), ["0", "1", "2", "3"]),
+        (
+            [DRIFTED],
+            ("0", "1", "2"),
+            ["0", "1", "2", "3"],
+        ),  # of the other figure there is one alone
+        ([DRIFTED], ("0", "1", "3"), ["0", "1", "3"]),
+        ([DRIFTED, BUSY], ("0",), ["0"]),  # whoever else was there can be waited for
+        ([BUSY], (), []),
+        ([], (), []),
+    ],
+)
+def test_on_a_machine_that_is_only_unsteady_all_rows_count_where_too_few_are_quiet(
+    reasons: list[dict[str, Any]], quiet: tuple[str, ...], there: list[str]
+) -> None:
+    names = ("prefill_s", "prefill_s", "prefill_s", "tpot_s")
+    rows = [
+        row(str(number), noisy=str(number) not in quiet, measured={name: SPREAD})
+        for number, name in enumerate(names)
+    ]
+    failed = row("failed", outcome="failed", measured={})
+    conditions = {"noisy": bool(reasons), "reasons": reasons}
+    record = parse_record(json.dumps(document(rows=[*rows, failed], conditions=conditions)))
+    assert [one.id for one in counting(record)] == there
+    assert counting(record, "check") == []
 
 
 def test_a_row_becomes_a_scenario_with_the_record_s_configuration() -> None:

@@ -13,11 +13,11 @@ from streamlit.testing.v1 import AppTest
 
 from planner.errors import PlannerError
 from planner.measure import job as jobs_module
-from planner.measure.comparison import compare_record, counted, is_time, median_error, quiet
+from planner.measure.comparison import compare_record, counted, is_time, median_error, that_count
 from planner.measure.job import JobView
 from planner.measure.lock import machine_lock
 from planner.measure.own_fit import calibrated
-from planner.measure.record import Record, parse_record, record_text
+from planner.measure.record import Conditions, Record, parse_record, record_text
 from planner.measure.store import Store, renamed
 from planner.ui import measure_device, measure_files, measure_switch
 from planner.ui.calibration_words import worse_words
@@ -397,7 +397,7 @@ def test_every_error_says_which_runs_it_is_over(language: str, own_machine: Path
     app = opened(language)
     said = saying(app)
     figures = counted(compare_record(record).figures)
-    fitted, held = quiet(figures, "fit"), quiet(figures, "check")
+    fitted, held = that_count(figures, "fit"), that_count(figures, "check")
     assert len({one.row for one in (*fitted, *held)}) == len(record.rows) - 1
     for over, key in ((fitted, "headline"), (held, "error_check")):
         error = median_error(over)
@@ -458,6 +458,25 @@ def test_what_disturbed_a_measurement_is_said(language: str, own_machine: Path) 
     assert text("measure.row_note.layers", language, slices="2 + 4", whole="24") in said
     assert "novel" in said
     assert "<b>" in said  # as text, not as markup
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_unsteady_machine_s_errors_are_said_and_its_calibration_offered(
+    language: str, own_machine: Path
+) -> None:
+    drifted = [{"code": "drift", "drift_fraction": 1.5, "times": 30}]
+    conditions = Conditions(noisy=True, reasons=drifted)
+    rows = [row.model_copy(update={"noisy": True}) for row in measured().rows]
+    record = measured().model_copy(update={"conditions": conditions, "rows": rows})
+    Store(own_machine).save(calibrated(record))
+    app = opened(language)
+    said = saying(app)
+    assert text("measure.unsteady", language) in said
+    assert text("measure.noise.drift", language, factor=2.5, times=30) in said
+    assert catalogue(language)["measure.headline_busy"].rpartition("{device}")[2] not in said
+    assert text("measure.finding_busy", language) not in said
+    button = named(app.button, "measure-use")
+    assert (button.label, button.proto.type) == (text("measure.use", language), "primary")
 
 
 # --- Saved -----------------------------------------------------------------------------------------------------------
