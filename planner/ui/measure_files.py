@@ -51,7 +51,7 @@ def log_tab() -> None:
         _refused(refusal)
         return
     filled = _filled(reading)
-    if "gpu" in reading.missing:
+    if "gpu" in reading.missing and not reading.on_cpu:
         if not (card := _card()):
             draw(f'<p class="hr-about">{h("measure.log_which_gpu")}</p>')
             return
@@ -59,8 +59,11 @@ def log_tab() -> None:
     try:
         compared = compare_log(reading, filled)
     except PlannerError as refusal:
-        gpu = {"gpu": reading.scenario.get("gpu"), "device": None, **filled}
-        _refused(refusal, choices.engine_name(reading.tool), choices.card_name(gpu))
+        if reading.on_cpu:
+            _refused(refusal)
+        else:
+            gpu = {"gpu": reading.scenario.get("gpu"), "device": None, **filled}
+            _refused(refusal, choices.engine_name(reading.tool), choices.card_name(gpu))
         return
     _log(reading, compared, filled)
 

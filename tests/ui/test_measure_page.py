@@ -667,6 +667,20 @@ def test_a_log_is_set_against_its_prediction(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_a_log_of_a_processor_is_asked_for_no_gpu(language: str) -> None:
+    log = (
+        "INFO [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: model='Qwen/Qwen3-8B', "
+        "tensor_parallel_size=1, quantization=None, device_config=cpu, seed=0\n"
+        "INFO [kv_cache_utils.py:2327] CPU KV cache size: 37,376 tokens\n"
+    )
+    app = opened(language)
+    named(app.text_area, "measure_log_text").set_value(log).run()
+    clean(app)
+    assert text("error.log_on_cpu", language, tool="vLLM") in saying(app)
+    assert text("measure.log_which_gpu", language) not in saying(app)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_what_is_no_log_is_refused(language: str) -> None:
     app = opened(language)
     named(app.text_area, "measure_log_text").set_value("hello").run()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.answers import MemoryAnswer
+from planner.catalog.engine_profiles import engine
 from planner.errors import InvalidInput, Note
 from planner.evaluation import Evaluation, evaluate, resolve
 from planner.measure.readers.log_reading import FigureName, LogReading
@@ -82,9 +83,11 @@ def log_scenario(reading: LogReading, given: Mapping[str, Any]) -> Scenario:
     """The scenario that a log states, with what was given over it.
 
     Raises:
-        InvalidInput: `reading_incomplete` or, where a name is printed that the catalogue doesn't have,
-            `reading_names_unknown`, naming what is missing; else as `Scenario.parse`.
+        InvalidInput: `log_on_cpu` where no GPU was there; `reading_incomplete` or, where a name is printed that the
+            catalogue doesn't have, `reading_names_unknown`, naming what is missing; else as `Scenario.parse`.
     """
+    if reading.on_cpu:
+        raise InvalidInput("log_on_cpu", field="log", tool=engine(reading.tool).name)
     values = {**reading.scenario, **{k: v for k, v in given.items() if v not in (None, "")}}
     if "config" in given:
         values.setdefault("model", reading.printed_model or "config")

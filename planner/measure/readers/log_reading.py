@@ -59,6 +59,7 @@ class LogReading:
         figures: every memory line, in order.
         missing: fields that a prediction needs and that the log doesn't state.
         notes: what to know about the reading.
+        on_cpu: it says that the engine ran on a processor.
     """
 
     tool: str
@@ -69,6 +70,7 @@ class LogReading:
     figures: tuple[LogFigure, ...]
     missing: tuple[str, ...]
     notes: tuple[Note, ...]
+    on_cpu: bool = False
 
     def figure(self, name: FigureName) -> LogFigure | None:
         """What counts of a name's figures: the fullest GPU's, or the parts' sum; None where none is printed."""
@@ -90,6 +92,7 @@ class LogParts:
     version: str | None = None
     model: str = ""
     gpu: str = ""
+    on_cpu: bool = False
     scenario: dict[str, Any] = field(default_factory=dict)
     figures: list[LogFigure] = field(default_factory=list)
     notes: dict[str, Note] = field(default_factory=dict)
@@ -148,6 +151,7 @@ class LogParts:
             figures=tuple(self.figures),
             missing=tuple(name for name in wanted if name not in self.scenario),
             notes=tuple(self.notes.values()),
+            on_cpu=self.on_cpu,
         )
 
 

@@ -119,6 +119,7 @@ def _arguments(parts: LogParts, arguments: str) -> None:
     parts.state("max_num_batched_tokens", whole_setting(arguments, "chunked_prefill_size"))
     parts.state("block_size", whole_setting(arguments, "page_size"))
     parts.state("dtype", dtype_of(setting_in(arguments, "dtype")))
+    parts.on_cpu = setting_in(arguments, "device") == "cpu"
     for key, usual in STATE_SETTINGS.items():
         given = setting_in(arguments, key)
         if given is not None and given not in usual:

@@ -1,4 +1,4 @@
-"""Start-up logs of vLLM, 0.4 to 0.27.
+"""Start-up logs of vLLM, 0.4 to 0.32.
 
 Both engines' memory lines: the older one's sentence ("model weights take …", to 0.9) and table ("Memory profiling
 results", to 0.6), the newer one's single lines ("Available KV cache memory", "GPU KV cache size", from 0.8), and the
@@ -22,17 +22,25 @@ from planner.measure.readers.untrusted import (
 )
 from planner.quantity import GIB
 
-KNOWN = ("0.4", "0.27")
+KNOWN = ("0.4", "0.32")
 MARKERS = (
     "vLLM API server version",
+    "vLLM server version ",
     "LLM engine (v",
-    "GPU KV cache size:",
+    " KV cache size: ",
     "Available KV cache memory:",
     "Model loading took",
     "Loading model weights took",
     "model weights take",
     "# GPU blocks:",
     "# CUDA blocks:",
+)
+# Each with what ends it; the last is beside the logo.
+VERSIONS = (
+    ("LLM engine (v", ")"),
+    ("vLLM API server version ", "\n"),
+    ("vLLM server version ", ","),
+    ("█  version ", "\n"),
 )
 ARGUMENTS = ("non-default args:", "args: Namespace(")
 DEGREES = {
@@ -44,6 +52,8 @@ LIMITS = ("max_num_seqs", "max_num_batched_tokens", "block_size")
 # Methods that a checkpoint can't have without its configuration saying so.
 OWN_METHODS = ("compressed-tensors", "modelopt", "mxfp4", "quark", "fbgemm_fp8")
 ON_LOADING = {"fp8": "fp8", "awq": "awq-int4", "awq_marlin": "awq-int4"}
+# What was taken before the model was loaded, other programs' memory included; printed at the level of debugging.
+SNAPSHOT = "memory snapshot: "
 DEFAULT_BLOCK_TOKENS = 16  # of all versions that print blocks
 
 
@@ -75,7 +85,7 @@ def read_vllm_log(text: str) -> LogReading:
 def _versions(parts: LogParts, line: str) -> None:
     if parts.version is not None:
         return
-    for marker, end in (("LLM engine (v", ")"), ("vLLM API server version ", "\n")):
+    for marker, end in VERSIONS:
         version, whole_one, _ = line.partition(marker)[2].partition(end)
         if whole_one:
             parts.version = name_in(version[:60])
@@ -94,6 +104,7 @@ def _engine_config(parts: LogParts, config: str) -> None:
     method = setting_in(config, "quantization")
     if method is not None:
         parts.state("weights", method)  # by the engine's name here, by ours once the model is known
+    parts.on_cpu = parts.on_cpu or setting_in(config, "device_config") == "cpu"
     if setting_in(config, "enforce_eager") == "True":
         parts.note("log_eager")
     if (setting_in(config, "speculative_config") or "None") != "None":
@@ -114,8 +125,9 @@ def _memory(parts: LogParts, number: int, line: str) -> None:
         parts.add("weights_bytes_per_gpu", size_after(line, marker), number, line)
     activation = size_after(line, "PyTorch activation peak memory takes ")
     parts.add("activation_bytes_per_gpu", activation, number, line)
-    for marker in ("non_torch_memory takes ", "non_torch_memory="):
-        parts.add("overhead_bytes_per_gpu", size_after(line, marker), number, line)
+    if SNAPSHOT not in line:
+        for marker in ("non_torch_memory takes ", "non_torch_memory="):
+            parts.add("overhead_bytes_per_gpu", size_after(line, marker), number, line)
     for marker in (
         "the rest of the memory reserved for KV Cache is ",
         "Available KV cache memory: ",
@@ -124,7 +136,8 @@ def _memory(parts: LogParts, number: int, line: str) -> None:
         parts.add("kv_pool_bytes_per_gpu", size_after(line, marker), number, line)
     if "Graph capturing finished" in line:
         parts.add("graphs_bytes_per_gpu", size_after(line, " took "), number, line)
-    tokens = number_after(line, "GPU KV cache size: ", " tokens")
+    # Before it stands the kind of device, which was "GPU" for all of them once.
+    tokens = number_after(line, " KV cache size: ", " tokens")
     parts.add_count("engine_printed_kv_tokens", tokens, 1.0, number, line)
     _, found, rest = line.partition("Maximum concurrency for ")
     if found:

@@ -79,6 +79,53 @@ def test_vllm_s_older_engine_says_where_everything_goes() -> None:
     assert "log_tokens_from_blocks" in codes(reading)
 
 
+def test_vllm_on_a_processor_is_read_and_not_compared() -> None:
+    reading = read_log(log("vllm-0.32-cpu.log"))
+    assert (reading.tool, reading.version, reading.on_cpu) == ("vllm", "0.32.0", True)
+    assert codes(reading) == set()
+    assert printed(reading) == {"engine_printed_kv_tokens": 37376, "max_concurrency": 9.12}
+    for card in ({}, H100):
+        with pytest.raises(InvalidInput) as refusal:
+            compare_log(reading, card)
+        assert refusal.value.code == "log_on_cpu"
+    assert not read_log(log("vllm-0.11.log")).on_cpu
+
+
+def test_sglang_on_a_processor_is_not_compared() -> None:
+    text = log("sglang-0.5.log").replace("device='cuda'", "device='cpu'")
+    with pytest.raises(InvalidInput) as refusal:
+        compare_log(read_log(text), H100)
+    assert refusal.value.code == "log_on_cpu"
+
+
+@pytest.mark.parametrize("device", ["GPU", "XPU", "TPU", "GPU + host"])
+def test_the_cache_of_every_kind_of_device(device: str) -> None:
+    text = log("vllm-0.11.log").replace("GPU KV cache size", f"{device} KV cache size")
+    assert printed(read_log(text))["engine_printed_kv_tokens"] == 381696
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "vLLM API server version 0.32.0",
+        "vLLM server version 0.32.0, serving model Qwen/Qwen3-8B",
+        " ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0",
+    ],
+)
+def test_every_way_of_naming_vllm_s_version(line: str) -> None:
+    end = "INFO 11-20 09:15:40 [gpu_worker.py:760] Available KV cache memory: 52.42 GiB\n"
+    reading = read_log(f"INFO 11-20 09:14:07 [api_utils.py:347] {line}\n{end}")
+    assert (reading.version, codes(reading)) == ("0.32.0", set())
+
+
+def test_a_snapshot_for_debugging_is_no_memory_that_is_taken() -> None:
+    line = (
+        "DEBUG 11-20 09:14:30 [gpu_worker.py:538] worker init memory snapshot: torch_peak=0.0GiB, "
+        "free_memory=70.1GiB, total_memory=79.19GiB, non_torch_memory=9.09GiB, auto_measure=True\n"
+    )
+    assert printed(read_log(log("vllm-0.11.log") + line)) == printed(read_log(log("vllm-0.11.log")))
+
+
 def test_the_fullest_gpu_of_several_counts() -> None:
     reading = read_log(log("vllm-0.22-tp2.log"))
     assert (reading.scenario["tp"], reading.scenario["weights"], reading.scenario["kv"]) == (
