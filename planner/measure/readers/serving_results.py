@@ -1,7 +1,7 @@
 """Results of the engines' own benchmarks: `vllm bench serve`, `latency` and `throughput`, SGLang's `bench_serving`.
 
 Of both, "tpot" is a request's mean time per token after the first and "itl" one gap between tokens; times are in
-milliseconds, in the lists of a detailed file in seconds. vLLM 0.6 to 0.27 (one JSON object, or one a line where results
+milliseconds, in the lists of a detailed file in seconds. vLLM 0.6 to 0.32 (one JSON object, or one a line where results
 were appended); SGLang 0.3 to 0.5 (one JSON object a line).
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from planner.errors import Note
 from planner.measure.readers.results import (
     RATE_UNKNOWN,
     Load,
@@ -47,6 +48,8 @@ TIMES: dict[RecordQuantity, tuple[str, ...]] = {
     "itl_s": ("itl_ms",),
     "e2e_s": ("e2el_ms", "e2e_latency_ms"),
 }
+# What is there of speculative decoding: of SGLang's, of vLLM's.
+DRAFTED = ("accept_length", "spec_decode_num_drafts", "spec_decode_draft_tokens")
 ENGINES = {
     "vllm": "vllm",
     "vllm-chat": "vllm",
@@ -141,8 +144,9 @@ def read_sglang_serve(documents: Sequence[Mapping[str, Any]]) -> ResultsReading:
 
 def read_vllm_latency(documents: Sequence[Mapping[str, Any]]) -> ResultsReading:
     """The reading of `vllm bench latency`: one batch from start to end; its shape isn't in the file."""
+    mine, printed, notes = _of_one_model(documents)
     rows = []
-    for data in documents:
+    for data in mine:
         runs = [value for value in _numbers(data.get("latencies")) if value > 0.0]
         shares = data.get("percentiles")
         found = stat(
@@ -154,13 +158,15 @@ def read_vllm_latency(documents: Sequence[Mapping[str, Any]]) -> ResultsReading:
         )
         if found is not None:
             rows.append(ResultRow({}, "together", "fit", {"e2e_s": found}))
-    return ResultsReading("vllm-bench-latency", None, capped(rows), {"engine": "vllm"})
+    known = _with_model({"engine": "vllm"}, printed)
+    return ResultsReading("vllm-bench-latency", None, capped(rows), known, printed, notes=notes)
 
 
 def read_vllm_throughput(documents: Sequence[Mapping[str, Any]]) -> ResultsReading:
     """The reading of `vllm bench throughput`: all requests at once; their lengths aren't in the file."""
+    mine, printed, notes = _of_one_model(documents)
     rows = []
-    for data in documents:
+    for data in mine:
         found = stat(repeats=1, total=data.get("tokens_per_second"))
         sent = whole(positive(data.get("num_requests")))
         if found is None or sent is None:
@@ -168,7 +174,20 @@ def read_vllm_throughput(documents: Sequence[Mapping[str, Any]]) -> ResultsReadi
         rate: Mapping[RecordQuantity, Stat] = {"total_tokens_per_s": found}
         codes = ("imported_all_at_once",)
         rows.append(ResultRow({"concurrency": sent}, "offline", "fit", rate, codes))
-    return ResultsReading("vllm-bench-throughput", None, capped(rows), {"engine": "vllm"})
+    known = _with_model({"engine": "vllm"}, printed)
+    return ResultsReading("vllm-bench-throughput", None, capped(rows), known, printed, notes=notes)
+
+
+def _of_one_model(
+    documents: Sequence[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], str, tuple[Note, ...]]:
+    """The documents of the first one's model, its name as printed ("" where none is), and what was left out."""
+
+    def model(data: Mapping[str, Any]) -> str:
+        return name_in(data.get("model_id")) or ""
+
+    mine, notes = alike(documents, model)
+    return mine, model(mine[0]), notes
 
 
 def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
@@ -182,7 +201,8 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
     if latency is None and {"ttft_s", "tpot_s"} <= measured.keys() and outputs is not None:
         first, each = (measured[name].spread.median for name in ("ttft_s", "tpot_s"))
         latency = first + each * (outputs - 1)
-    notes = ["imported_speculative"] if positive(data.get("accept_length")) else []
+    drafted = any(positive(data.get(name)) for name in DRAFTED)
+    notes = ["imported_speculative"] if drafted else []
     speculative = bool(notes)
     totals = [finite(data.get(f"total_{side}_tokens")) for side in ("input", "output")]
     if any(total is not None and total % completed for total in totals):
@@ -190,7 +210,10 @@ def _serve_rows(data: Mapping[str, Any]) -> list[ResultRow]:
     rate = request_rate(data.get("request_rate"))
     if math.isnan(rate) and data.get("request_rate") != TRACE:
         notes.append(RATE_UNKNOWN)
-    sent = whole(positive(data.get("num_prompts"))) or completed
+    # SGLang states no number of requests, but a detailed file has an error, or none, for each.
+    errors = data.get("errors")
+    listed = len(errors) if isinstance(errors, list) else 0
+    sent = whole(positive(data.get("num_prompts"))) or max(listed, completed)
     failed = finite(data.get("failed"))
     load = Load(
         completed=completed,
@@ -223,7 +246,7 @@ def _varied(data: Mapping[str, Any], total: float | None, completed: int) -> boo
 
 def _figures(data: Mapping[str, Any], completed: int) -> dict[RecordQuantity, Stat]:
     measured: dict[RecordQuantity, Stat] = {}
-    detailed = _detailed(data)
+    detailed = _detailed(data, completed)
     for quantity, names in TIMES.items():
         for name in names:
             p10, p90 = detailed.get(quantity, (None, None))
@@ -238,6 +261,12 @@ def _figures(data: Mapping[str, Any], completed: int) -> dict[RecordQuantity, St
             )
             if found is not None:
                 measured.setdefault(quantity, found)
+    took = _latencies(data, completed)
+    if took and "e2e_s" not in measured:
+        p10, p50, p90 = (float(value) for value in np.quantile(took, (0.1, 0.5, 0.9)))
+        whole_time = stat(repeats=completed, median=p50, p10=p10, p90=p90)
+        if whole_time is not None:
+            measured["e2e_s"] = whole_time
     rates: tuple[tuple[RecordQuantity, tuple[str, ...]], ...] = (
         ("output_tokens_per_s", ("output_throughput",)),
         ("total_tokens_per_s", ("total_token_throughput", "total_throughput")),
@@ -250,13 +279,20 @@ def _figures(data: Mapping[str, Any], completed: int) -> dict[RecordQuantity, St
     return measured
 
 
-def _detailed(data: Mapping[str, Any]) -> dict[RecordQuantity, tuple[float, float]]:
-    """10th and 90th percentile (ms) from a detailed file's lists, which hold seconds."""
+def _latencies(data: Mapping[str, Any], completed: int) -> list[float]:
+    """Whole requests' times (s), as vLLM 0.32 lists them in every file, with nought for those that failed."""
+    took = [value for value in _numbers(data.get("latencies")) if value > 0.0]
+    return took if len(took) == completed else []
+
+
+def _detailed(data: Mapping[str, Any], completed: int) -> dict[RecordQuantity, tuple[float, float]]:
+    """10th and 90th percentile (ms) from a file's lists, which hold seconds."""
     found: dict[RecordQuantity, tuple[float, float]] = {}
     firsts = [value for value in _numbers(data.get("ttfts")) if value > 0.0]
     gaps = data.get("itls")
     lengths = _numbers(data.get("output_lens"))
     lists: dict[RecordQuantity, list[float]] = {"ttft_s": firsts, "tpot_s": [], "itl_s": []}
+    lists["e2e_s"] = _latencies(data, completed)
     if isinstance(gaps, list) and len(gaps) == len(lengths):
         for one, tokens in zip(gaps, lengths, strict=True):
             own = _numbers(one)

@@ -23,6 +23,7 @@ GIVEN: dict[str, dict[str, Any]] = {
         "input_tokens": 1024,
         "output_tokens": 256,
     },
+    "sglang-0.5.23-detailed.jsonl": {**H100, "model": "Qwen/Qwen3-8B"},
     "sglang-serving.jsonl": {"gpu": "h100", "weights": "native"},
     "llama-bench.md": {"gpu": "rtx-4090", "model": "Qwen/Qwen2.5-7B-Instruct", "gpus": 1},
     "aiperf.csv": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm", "concurrency": 16},
