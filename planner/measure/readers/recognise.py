@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from planner.errors import InvalidInput, Note
-from planner.measure.readers import guidellm, llama_bench, perf_exports, serving_results
+from planner.measure.readers import (
+    guidellm,
+    llama_bench,
+    perf_exports,
+    serving_results,
+    serving_table,
+)
 from planner.measure.readers.limits import within_limits
 from planner.measure.readers.results import ResultsReading
 from planner.measure.readers.untrusted import MAX_LINE, json_of, text_of
@@ -15,7 +21,7 @@ from planner.measure.record import MAX_ROWS
 
 Document = Mapping[str, Any]
 EXPECTED = (
-    "vllm bench serve, latency or throughput (JSON)",
+    "vllm bench serve, latency or throughput (JSON), sweep serve (JSON, CSV)",
     "SGLang bench_serving (JSONL)",
     "GuideLLM (JSON)",
     "AIPerf or GenAI-Perf (JSON, CSV)",
@@ -59,6 +65,8 @@ def _read(text: str, field: str) -> ResultsReading:
         return _from_json(text, field)
     if start.startswith(LLAMA_BENCH_CSV) or ("build_number" in start.partition("\n")[0]):
         return _from_tests(llama_bench.tests_of_csv(text), field)
+    if serving_table.is_serve_table(start[:MAX_LINE].partition("\n")[0]):
+        return _from_documents(*serving_table.runs_of_csv(start), field)
     if start.startswith(perf_exports.CSV_START):
         return perf_exports.read_perf_csv(start)
     if "| t/s" in " ".join(start[:MAX_LINE].split()):
@@ -74,7 +82,10 @@ def _from_tests(tests: Sequence[Document], field: str) -> ResultsReading:
 
 
 def _from_json(text: str, field: str) -> ResultsReading:
-    documents, cut = _documents(text, field)
+    return _from_documents(*_documents(text, field), field)
+
+
+def _from_documents(documents: Sequence[Document], cut: int, field: str) -> ResultsReading:
     for first in documents:
         for is_one, read_one in ONE_READERS:
             if is_one(first):
