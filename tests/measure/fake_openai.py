@@ -222,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._elsewhere()
             return
         if fault == "empty":
-            self.fake.text = ""
+            self.fake.stop_after = 0
             self._stream(body)
             return
         self._begin()

@@ -45,6 +45,21 @@ def test_a_fault_amid_the_load_is_counted_by_its_kind(fault: str, kind: str) -> 
     assert record.notes == []
 
 
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_an_answer_of_special_tokens_alone_is_one(api: str) -> None:
+    with running(text="", first_s=0.01, token_s=0.01) as fake:
+        row = bench(fake, api=api, levels=[{"concurrency": 1, "requests": 3}]).rows[0]
+    assert row.counts == {"done": 3}
+    assert 0.01 <= row.measured["ttft_s"].low < row.measured["e2e_s"].low
+    assert row.measured["tpot_s"].repeats == row.measured["ttft_s"].repeats == 3
+
+
+def test_nothing_tells_an_answer_without_text_and_count_from_none() -> None:
+    with running(text="", counts=False) as fake:
+        row = bench(fake, levels=[{"concurrency": 1, "requests": 2}]).rows[0]
+    assert row.counts == {"empty_answer": 2}
+
+
 @pytest.mark.parametrize(
     ("fault", "code", "reason"),
     [

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from planner.catalog.measurements import POISSON
-from planner.measure.endpoint.options import EndpointOptions, Lengths, Level
+from planner.measure.endpoint.options import MAX_LENGTH, EndpointOptions, Lengths, Level
 from planner.measure.endpoint.prompts import ABSURD, Prompts
 from planner.measure.endpoint.stream import Piece
 from planner.measure.record import (
@@ -51,6 +51,7 @@ class Answer:
         started_s: the request was sent.
         ended_s: the server marked its end, or the last piece with text came.
         pieces_s: when each piece with text came; those that came together have one time.
+        blanks_s: when pieces without text came, as long as none with text has.
         counted, prompt_counted: the server stated the answer's, the prompt's tokens.
         absurd: it stated a number that can't be, which was passed over.
         finished, closed: it stated that the answer is complete; that nothing more comes.
@@ -67,11 +68,14 @@ class Answer:
     finished: bool = False
     closed: bool = False
     pieces_s: array[float] = field(default_factory=lambda: array("d"))
+    blanks_s: array[float] = field(default_factory=lambda: array("d"))
 
     def take(self, piece: Piece, now_s: float) -> None:
         """What a piece brings."""
         if piece.text:
             self.pieces_s.append(now_s)
+        elif piece.blank and not self.pieces_s and len(self.blanks_s) < MAX_LENGTH:
+            self.blanks_s.append(now_s)
         if piece.text or (piece.finished and not self.finished):
             self.ended_s = now_s
         self.finished = self.finished or piece.finished or piece.done
@@ -88,8 +92,13 @@ class Answer:
         if self.counted and self.output_tokens > ABSURD * asked.output_tokens:
             self.output_tokens, self.counted, self.absurd = 0, False, True
 
-    def end(self) -> None:
-        """No more comes: what became of it."""
+    def end(self, asked: Lengths) -> None:
+        """No more comes: what became of it.
+
+        An answer as long as asked for, of special tokens alone, has no text, and was computed all the same.
+        """
+        if not self.pieces_s and self.counted and self.output_tokens >= asked.output_tokens:
+            self.pieces_s = self.blanks_s
         if not self.finished:
             self.outcome = "broken_stream"
         elif not self.pieces_s:

@@ -201,7 +201,7 @@ class Server:
                 if response.status_code == 200:
                     await _read(response, answer, asked)
                     answer.doubt(asked, self.prompts)
-                    answer.end()
+                    answer.end(asked)
                 else:
                     answer.outcome = _outcome(response.status_code)
         except StreamBroken as broken:

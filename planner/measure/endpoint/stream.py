@@ -27,12 +27,14 @@ class Piece:
 
     Attributes:
         text: it brings some of the answer (also of what the model thinks).
+        blank: it brings a part of the answer without text, such as a special token's, which isn't shown.
         finished: the server says that the answer is complete.
         prompt_tokens, completion_tokens: of the whole request, where the event states them.
         done: the stream's own end mark.
     """
 
     text: bool
+    blank: bool
     finished: bool
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -68,16 +70,16 @@ class EventStream:
         return found
 
 
-def read_piece(text: str) -> Piece:
+def read_piece(said: str) -> Piece:
     """One event's data.
 
     Raises:
         StreamBroken: where it isn't JSON, or reports an error.
     """
-    if text == DONE:
-        return Piece(False, False, None, None, True)
+    if said == DONE:
+        return Piece(False, False, False, None, None, True)
     try:
-        data = json.loads(text)
+        data = json.loads(said)
     except (ValueError, RecursionError):
         raise StreamBroken("bad_json") from None
     if not isinstance(data, dict):
@@ -90,8 +92,10 @@ def read_piece(text: str) -> Piece:
         raise StreamBroken("bad_json")
     usage = data.get("usage")
     usage = usage if isinstance(usage, dict) else {}
+    text = _says_something(first)
     return Piece(
-        _says_something(first),
+        text,
+        not text and _is_part(first),
         first.get("finish_reason") is not None,
         _count(usage.get("prompt_tokens")),
         _count(usage.get("completion_tokens")),
@@ -107,6 +111,14 @@ def _says_something(choice: dict[str, Any]) -> bool:
         return False
     keys = ("content", "reasoning_content", "reasoning")
     return any(isinstance(delta.get(key), str) and delta[key] for key in keys)
+
+
+def _is_part(choice: dict[str, Any]) -> bool:
+    """It has a place for text; one that names a role may come before anything was computed."""
+    delta = choice.get("delta")
+    if isinstance(delta, dict):
+        return "content" in delta and not delta.get("role")
+    return isinstance(choice.get("text"), str)
 
 
 def _count(value: Any) -> int | None:
