@@ -6,6 +6,7 @@ Its "inter_token_latency_ms" is a request's mean time per token after the first,
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,11 @@ from planner.measure.record import RecordQuantity
 KNOWN = ("0.2", "0.8")
 KNOWN_REPORTS = (1, 2)  # versions of the report's form
 MS = 1e-3
+# The form from which rates hold the tokens of requests that were cut short as well, as GuideLLM's own tables do: all
+# that the server put out. Before, those come with times that make nonsense of them.
+WHOLE_RATES_FROM = 2
+MOST_OFF = 0.25  # share by which a stated rate may be off
+LATEST_S = 1e11  # a second of the year 5138
 TIMES: dict[RecordQuantity, tuple[str, float]] = {
     "tpot_s": ("inter_token_latency_ms", MS),
     "ttft_s": ("time_to_first_token_ms", MS),
@@ -69,11 +75,12 @@ def read_guidellm(data: Mapping[str, Any]) -> ResultsReading:
     for one in data["benchmarks"]:
         for at in OWN_MODEL_PLACES:
             printed = printed or name_in(inside(one, *at)) or ""
-    runs = [_rows(one) for one in data["benchmarks"]]
+    form = inside(data, "metadata", "version")
+    counted_among = "total" if (finite(form) or 0.0) >= WHOLE_RATES_FROM else "successful"
+    runs = [_rows(one, counted_among) for one in data["benchmarks"]]
     notes = []
     if empty := sum(not rows for rows in runs):
         notes.append(Note("results_runs_empty", {"left": empty}))
-    form = inside(data, "metadata", "version")
     version = name_in(inside(data, "metadata", "guidellm_version"))
     if (form is not None and form not in KNOWN_REPORTS) or not version_between(version, KNOWN):
         given = f"{version or '–'} ({str(form)[:20]})"
@@ -85,17 +92,25 @@ def read_guidellm(data: Mapping[str, Any]) -> ResultsReading:
         rows=capped(numbered(runs)),
         known={} if model is None else {"model": model},
         printed_model=printed,
+        date=_date(data["benchmarks"]),
         notes=tuple(notes),
     )
 
 
-def _rows(benchmark: Any) -> list[ResultRow]:
+def _rows(benchmark: Any, counted_among: str) -> list[ResultRow]:
+    """The rows of one run.
+
+    Args:
+        counted_among: of which requests the rates are taken.
+    """
     metrics = inside(benchmark, "metrics")
-    totals = inside(metrics, "request_totals")
-    completed = whole(positive(inside(totals, "successful")))
-    completed = completed or whole(positive(_of(metrics, "request_latency", "count")))
-    if completed is None:
+    # Up to 0.3 they are the benchmark's, from 0.4 on the metrics'.
+    totals = inside(metrics, "request_totals") or inside(benchmark, "request_totals")
+    completed = _count(totals, "successful")
+    completed = completed or whole(positive(_of(metrics, "request_latency", "count"))) or 0
+    if not completed:
         return []
+    failed, unfinished = _count(totals, "errored"), _count(totals, "incomplete")
     measured: dict[RecordQuantity, Stat] = {}
     for quantity, (name, scale) in TIMES.items():
         found = stat(
@@ -109,29 +124,78 @@ def _rows(benchmark: Any) -> list[ResultRow]:
         )
         if found is not None:
             measured[quantity] = found
+    sides = ("prompt_token_count", "output_token_count")
+    lengths = [positive(_of(metrics, name, "mean")) for name in sides]
+    spreads = [positive(_of(metrics, name, "std_dev")) for name in sides]
+    served = positive(_of(metrics, "requests_per_second", "mean"))
+    tokens = {"output_tokens_per_s": lengths[1], "total_tokens_per_s": _sum(lengths)}
     for quantity, name in RATES.items():
-        # The distribution is over moments of the run; its mean is tokens over time.
-        found = stat(repeats=1, total=_of(metrics, name, "mean"))
+        stated = inside(metrics, name, counted_among, "mean")
+        if counted_among == "successful":
+            stated = _checked(stated, served, tokens[quantity])
+        found = stat(repeats=1, total=stated)
         if found is not None:
             measured[quantity] = found
-    sides = ("prompt_token_count", "output_token_count")
-    spreads = [positive(_of(metrics, name, "std_dev")) for name in sides]
     kind, in_flight, rate = _strategy(benchmark)
-    failed = finite(inside(totals, "errored"))
+    sent = completed + failed + unfinished
+    open_loop = kind not in ("concurrent", "synchronous", "throughput")
+    if open_loop and not _reached(metrics, in_flight, sent):
+        in_flight = None
     load = Load(
         completed=completed,
-        failed=int(failed) if failed is not None and failed > 0 else 0,
-        sent=completed,
-        in_flight=None if kind == "throughput" else in_flight,
+        failed=failed,
+        sent=sent,
+        in_flight=in_flight,
         poisson_rate_per_s=rate if kind == "poisson" else None,
-        open_loop=kind not in ("concurrent", "synchronous", "throughput"),
+        open_loop=open_loop,
+        cut=unfinished > 0,
         input_tokens=_tokens(metrics, "prompt_token_count", "input"),
         output_tokens=_tokens(metrics, "output_token_count", "output"),
-        request_throughput_per_s=positive(_of(metrics, "requests_per_second", "mean")),
+        request_throughput_per_s=served,
         e2e_s=positive(_of(metrics, "request_latency", "mean")),
         varied=differ(positive(_of(metrics, sides[1], "mean")), spreads[1]),
     )
     return serving_rows(load, measured, ("imported_mean_lengths",) if any(spreads) else ())
+
+
+def _count(totals: Any, status: str) -> int:
+    """Requests that ended in one way."""
+    return whole(positive(inside(totals, status))) or 0
+
+
+def _sum(lengths: list[float | None]) -> float | None:
+    known = [length for length in lengths if length is not None]
+    return sum(known) if len(known) == len(lengths) else None
+
+
+def _checked(stated: Any, served_per_s: float | None, tokens: float | None) -> float | None:
+    """Tokens a second as stated, where that is about the finished requests' rate times their tokens, else the latter.
+
+    The stated one is a mean over moments of the run. Up to 0.6 these leave out that nothing ran, and in 0.3 they reach
+    from 1970 where a request was cut short before its first token.
+    """
+    rate = positive(stated)
+    if rate is None or served_per_s is None or tokens is None:
+        return rate
+    counted = served_per_s * tokens
+    return rate if abs(rate - counted) < MOST_OFF * counted else counted
+
+
+def _reached(metrics: Any, limit: int | None, sent: int) -> bool:
+    """Whether as many requests ran at once as were let: from 0.4 on arrivals at a rate have a limit, a high one."""
+    if limit is None or sent <= limit:
+        return False
+    peak = positive(inside(metrics, "request_concurrency", "total", "max"))
+    return peak is None or peak >= limit
+
+
+def _date(benchmarks: list[Any]) -> str | None:
+    """When the first run began, as ISO 8601."""
+    for one in benchmarks:
+        start_s = finite(inside(one, "start_time"))
+        if start_s is not None and 0.0 < start_s < LATEST_S:
+            return datetime.datetime.fromtimestamp(start_s, datetime.UTC).isoformat()
+    return None
 
 
 def _strategy(benchmark: Any) -> tuple[str, int | None, float | None]:

@@ -161,6 +161,7 @@ class Load:
         open_loop: they arrived at a rate of their own, not each after another's end; poisson_rate_per_s: which, where
             it is stated that they came at random and nothing else held them back.
         input_tokens, output_tokens: means; varied: of lengths that differ.
+        cut: it was stopped with requests in flight.
         request_throughput_per_s, e2e_s: for the number in flight, where arrivals come at a rate (Little's law).
     """
 
@@ -175,6 +176,7 @@ class Load:
     e2e_s: float | None = None
     poisson_rate_per_s: float | None = None
     varied: bool = False
+    cut: bool = False
 
 
 def serving_rows(
@@ -225,6 +227,8 @@ def serving_rows(
             return [replace(random, arrivals="poisson", request_rate_per_s=rate)]
         return [row(flying, "other", every, "imported_open_loop")]
     if load.in_flight is None or load.in_flight >= sent:
+        if load.cut:
+            return [row(sent, "other", every, "imported_burst_cut")]
         rates = [name for name in every if name.endswith("_per_s")]
         times = [name for name in every if name not in rates]
         found = []

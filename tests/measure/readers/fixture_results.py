@@ -34,7 +34,9 @@ GIVEN: dict[str, dict[str, Any]] = {
     "guidellm-0.5.json": {**H100, "engine": "vllm"},
     "llama-bench.csv": {},
     "llama-bench.json": {},
+    "guidellm-0.3.json": {**H100, "engine": "vllm"},
     "llama-bench.jsonl": {},
+    "guidellm-0.8.json": {**H100, "engine": "vllm"},
 }
 
 
