@@ -1,7 +1,8 @@
 """Exports of AIPerf and of GenAI-Perf before it, as JSON and as CSV.
 
 "Inter token latency" is a request's mean time per token after the first, our TPOT. A CSV holds a table of statistics
-and one of totals, whose names carry the unit in parentheses, and neither the model nor the load.
+and one of totals, whose names carry the unit in parentheses, and neither the model nor the load. AIPerf's summary of
+several loads has the JSON's figures of each, with the load, and not the model.
 """
 
 from __future__ import annotations
@@ -13,18 +14,23 @@ from typing import Any
 
 from planner.errors import Note
 from planner.measure.readers.results import (
+    MOST_FAILED,
+    NORMAL_P90,
     RATE_UNKNOWN,
     Load,
     ResultRow,
     ResultsReading,
+    Role,
     Stat,
     capped,
     differ,
+    numbered,
     serving_rows,
     stat,
 )
 from planner.measure.readers.untrusted import (
     csv_rows,
+    finite,
     inside,
     known_model,
     name_in,
@@ -49,6 +55,8 @@ SIDES = ("input", "output")
 KNOWN_FORM = "1"  # of AIPerf's schema_version, before the dot
 RANDOM_KEYS = ("arrival_pattern", "request_rate_mode")  # how gaps between arrivals are drawn
 CSV_START = "Metric,"
+RECOUNTED = "imported_tokens_recounted"
+RECOUNT_FRACTION = 0.05  # between the tool's own count of an answer's tokens and the server's
 
 Table = Mapping[str, Mapping[str, Any]]
 
@@ -56,6 +64,18 @@ Table = Mapping[str, Mapping[str, Any]]
 def is_perf_export(data: Mapping[str, Any]) -> bool:
     """An export of AIPerf or GenAI-Perf."""
     return isinstance(inside(data, "request_latency"), Mapping) and "input_config" in data
+
+
+def is_perf_sweep(data: Mapping[str, Any]) -> bool:
+    """AIPerf's summary of several loads, each run once; of loads run more often it has no percentiles."""
+    return any(
+        isinstance(inside(one, "metrics", "request_latency"), Mapping) for one in _loads(data)
+    )
+
+
+def _loads(data: Mapping[str, Any]) -> list[Any]:
+    loads = data.get("per_combination_metrics")
+    return loads if isinstance(loads, list) else []
 
 
 def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
@@ -73,26 +93,8 @@ def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
     printed = _model(config)
     model = known_model(printed)
     in_flight, open_loop, poisson_rate, unread = _load(config)
-    measured = _figures(table)
-    latency, requests = measured.get("e2e_s"), _requests(table) or 0
-    load = Load(
-        completed=requests,
-        failed=_failed(table),
-        sent=requests,
-        in_flight=in_flight,
-        open_loop=open_loop,
-        poisson_rate_per_s=poisson_rate,
-        input_tokens=_mean_tokens(table, "input"),
-        output_tokens=_mean_tokens(table, "output"),
-        request_throughput_per_s=positive(inside(table, "request_throughput", "avg")),
-        e2e_s=None if latency is None else latency.spread.median,
-        varied=differ(
-            *(positive(inside(table, "output_sequence_length", part)) for part in ("avg", "std"))
-        ),
-    )
-    codes = ["imported_mean_lengths"] if _vary(table) else []
-    codes += [RATE_UNKNOWN] if unread else []
-    rows = serving_rows(load, measured, codes)
+    codes = [RATE_UNKNOWN] if unread else []
+    rows = _rows(table, in_flight, codes, open_loop=open_loop, poisson_rate=poisson_rate)
     if data.get("was_cancelled") is True or data.get("is_complete") is False:
         rows = [replace(row, noisy=True, notes=(*row.notes, "imported_cancelled")) for row in rows]
     return ResultsReading(
@@ -104,6 +106,31 @@ def read_perf_json(data: Mapping[str, Any]) -> ResultsReading:
         date=name_in(data.get("end_time")),
         notes=tuple(notes),
     )
+
+
+def read_perf_sweep(data: Mapping[str, Any]) -> ResultsReading:
+    """The reading of a summary of several loads."""
+    runs: list[list[ResultRow]] = []
+    for one in _loads(data):
+        table = inside(one, "metrics")
+        if not isinstance(inside(table, "request_latency"), Mapping):
+            runs.append([])
+            continue
+        given = {str(key).rpartition(".")[2]: value for key, value in _items(one, "parameters")}
+        in_flight = whole(positive(given.get("concurrency")))
+        open_loop = any(key in given for key in ("request_rate", "rate"))
+        if in_flight is None and not open_loop:
+            runs.append([_unloaded(table)])
+        else:
+            runs.append(_rows(table, in_flight, [], open_loop=open_loop))
+    empty = sum(not rows for rows in runs)
+    notes = (Note("results_runs_empty", {"left": empty}),) if empty else ()
+    return ResultsReading("aiperf", None, capped(numbered(runs)), notes=notes)
+
+
+def _items(data: Any, key: str) -> list[tuple[Any, Any]]:
+    found = inside(data, key)
+    return list(found.items()) if isinstance(found, Mapping) else []
 
 
 def read_perf_csv(text: str) -> ResultsReading:
@@ -126,12 +153,62 @@ def read_perf_csv(text: str) -> ResultsReading:
             values["avg"] = values.pop("Value")
         table.setdefault(key, {**values, "unit": unit.removesuffix(")")})
     tool = "aiperf" if "std" in text.partition("\n")[0] else "genai-perf"
+    return ResultsReading(tool, None, capped([_unloaded(table)]))
+
+
+def _unloaded(table: Table) -> ResultRow:
+    """The row of a run of whose load nothing is said."""
     sides = (("input_tokens", "input"), ("output_tokens", "output"))
     lengths = {name: _mean_tokens(table, side) for name, side in sides}
     workload = {name: tokens for name, tokens in lengths.items() if tokens is not None}
-    codes = ("imported_mean_lengths",) if _vary(table) else ()
-    row = ResultRow(workload, "loop", "fit", _figures(table), codes)
-    return ResultsReading(tool, None, capped([row]))
+    failed = _failed(table)
+    codes = [*_codes(table), *(["imported_failed_requests"] if failed else [])]
+    noisy = failed > MOST_FAILED * ((_requests(table) or 0) + failed)
+    role: Role = "other" if RECOUNTED in codes else "fit"
+    return ResultRow(workload, "loop", role, _figures(table), tuple(codes), noisy)
+
+
+def _rows(
+    table: Table,
+    in_flight: int | None,
+    codes: list[str],
+    *,
+    open_loop: bool,
+    poisson_rate: float | None = None,
+) -> list[ResultRow]:
+    """The rows of a run whose load is stated."""
+    latency, requests = table.get("request_latency", {}), _requests(table) or 0
+    mean, scale = positive(latency.get("avg")), SECONDS.get(str(latency.get("unit") or "ms"))
+    load = Load(
+        completed=requests,
+        failed=_failed(table),
+        sent=requests,
+        in_flight=in_flight,
+        open_loop=open_loop,
+        poisson_rate_per_s=poisson_rate,
+        input_tokens=_mean_tokens(table, "input"),
+        output_tokens=_mean_tokens(table, "output"),
+        request_throughput_per_s=positive(inside(table, "request_throughput", "avg")),
+        e2e_s=None if mean is None or scale is None else mean * scale,
+        varied=differ(
+            positive(inside(table, "output_sequence_length", "avg")), _deviation(table, "output")
+        ),
+    )
+    codes = [*_codes(table), *codes]
+    rows = serving_rows(load, _figures(table), codes)
+    return [replace(row, role="other") for row in rows] if RECOUNTED in codes else rows
+
+
+def _codes(table: Table) -> list[str]:
+    """What to know of a run's lengths: that they are means, and that the server counted its tokens otherwise."""
+    codes = ["imported_mean_lengths"] if _vary(table) else []
+    counted, told = (
+        positive(inside(table, name, "avg"))
+        for name in ("output_sequence_length", "usage_completion_tokens")
+    )
+    if counted is not None and told is not None and abs(counted - told) > RECOUNT_FRACTION * told:
+        codes.append(RECOUNTED)
+    return codes
 
 
 def _figures(table: Table) -> dict[RecordQuantity, Stat]:
@@ -170,7 +247,16 @@ def _mean_tokens(table: Table, side: str) -> int | None:
 
 def _vary(table: Table) -> bool:
     """Whether requests differ in length, so that the lengths that are kept are means."""
-    return any(positive(inside(table, f"{side}_sequence_length", "std")) for side in SIDES)
+    lengths = [table.get(f"{side}_sequence_length", {}) for side in SIDES]
+    return any(positive(one.get("std")) or one.get("min") != one.get("max") for one in lengths)
+
+
+def _deviation(table: Table, side: str) -> float | None:
+    """The standard deviation of lengths; that of a summary of several loads is one over runs, and nothing."""
+    found = table.get(f"{side}_sequence_length", {})
+    low, high = finite(found.get("p10")), finite(found.get("p90"))
+    stated = positive(found.get("std"))
+    return stated if low is None or high is None else stated or (high - low) / (2.0 * NORMAL_P90)
 
 
 def _failed(table: Table) -> int:

@@ -23,8 +23,8 @@ Document = Mapping[str, Any]
 EXPECTED = (
     "vllm bench serve, latency or throughput (JSON), sweep serve (JSON, CSV)",
     "SGLang bench_serving (JSONL)",
-    "GuideLLM (JSON)",
-    "AIPerf or GenAI-Perf (JSON, CSV)",
+    "GuideLLM (benchmarks.json)",
+    "AIPerf or GenAI-Perf (profile_export_aiperf or profile_export_genai_perf, JSON or CSV)",
     "llama-bench (JSON, JSONL, CSV, Markdown)",
 )
 LIST_READERS: tuple[
@@ -39,6 +39,7 @@ LIST_READERS: tuple[
 ONE_READERS: tuple[tuple[Callable[[Document], bool], Callable[[Document], ResultsReading]], ...] = (
     (guidellm.is_guidellm, guidellm.read_guidellm),
     (perf_exports.is_perf_export, perf_exports.read_perf_json),
+    (perf_exports.is_perf_sweep, perf_exports.read_perf_sweep),
 )
 LLAMA_BENCH_CSV = ("build_commit,", '"build_commit",')
 

@@ -28,15 +28,18 @@ GIVEN: dict[str, dict[str, Any]] = {
     "llama-bench.md": {"gpu": "rtx-4090", "model": "Qwen/Qwen2.5-7B-Instruct", "gpus": 1},
     "aiperf.csv": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm", "concurrency": 16},
     "genai-perf.csv": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm", "concurrency": 16},
+    "aiperf-0.13.csv": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm", "concurrency": 2},
+    "aiperf-0.13-sweep.json": {**H100, "model": "Qwen/Qwen3-8B", "engine": "vllm"},
     "aiperf.json": {**H100, "engine": "vllm"},
+    "aiperf-0.13.json": {**H100, "engine": "vllm"},
     "genai-perf.json": {**H100, "engine": "vllm"},
     "guidellm-0.2.json": {**H100, "engine": "vllm"},
+    "guidellm-0.3.json": {**H100, "engine": "vllm"},
     "guidellm-0.5.json": {**H100, "engine": "vllm"},
+    "guidellm-0.8.json": {**H100, "engine": "vllm"},
     "llama-bench.csv": {},
     "llama-bench.json": {},
-    "guidellm-0.3.json": {**H100, "engine": "vllm"},
     "llama-bench.jsonl": {},
-    "guidellm-0.8.json": {**H100, "engine": "vllm"},
 }
 
 

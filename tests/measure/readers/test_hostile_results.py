@@ -16,6 +16,7 @@ from planner.measure.readers.untrusted import MAX_BYTES
 from tests.measure.readers.fixture_results import RESULTS, data, given_for
 
 DOCUMENTS = [name for name in RESULTS if name.endswith((".json", ".jsonl"))]
+LOAD_GENERATORS = [name for name in DOCUMENTS if name.startswith(("guidellm", "aiperf", "genai"))]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
@@ -103,6 +104,17 @@ def test_a_figure_that_is_none_is_left_out(bad: str) -> None:
 
 
 def test_a_run_without_figures_is_none() -> None:
+@pytest.mark.parametrize("name", LOAD_GENERATORS)
+def test_a_part_of_a_file_is_refused_with_what_was_expected(name: str) -> None:
+    content = data(name)
+    for end in (len(content) // 3, len(content) // 2, len(content) - 1):
+        with pytest.raises(InvalidInput) as refusal:
+            recognise(content[:end])
+        assert refusal.value.code == "results_not_json"
+        for expected in ("GuideLLM (benchmarks.json)", "profile_export_aiperf"):
+            assert expected in str(refusal.value.values["expected"])
+
+
     with pytest.raises(InvalidInput) as refusal:
         recognise(json.dumps({"model_id": "x", "request_throughput": 0, "output_throughput": 0}))
     assert refusal.value.code == "results_without_figures"
