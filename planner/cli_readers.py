@@ -67,15 +67,16 @@ def run_import(arguments: argparse.Namespace, language: str) -> int:
     from planner.measure.keep import keep, require_writable
     from planner.measure.own_fit import calibrated
     from planner.measure.readers import complete, recognise
+    from planner.measure.readers.untrusted import OWN_MAX_BYTES
     from planner.measure.record import is_measurement, parse_record
     from planner.readings_report import import_text
 
     if arguments.output is not None:
         require_writable(Path(arguments.output))
-    content = read_file(arguments.file)
+    content = read_file(arguments.file, OWN_MAX_BYTES)
     if is_measurement(content):
         return _show_own(parse_record(content), arguments, language)
-    reading = recognise(content)
+    reading = recognise(content, limit_bytes=OWN_MAX_BYTES)
     given = _given(arguments, language) | {"name": arguments.name, "date": arguments.date}
     record = calibrated(complete(reading, given, "" if arguments.file == "-" else arguments.file))
     if arguments.output is not None:
@@ -113,7 +114,7 @@ def _given(arguments: argparse.Namespace, language: str) -> dict[str, Any]:
     return values
 
 
-def read_file(name: str) -> bytes:
+def read_file(name: str, limit_bytes: int | None = None) -> bytes:
     """The bytes of a file, or of standard input for "-", no more than one beyond what is read.
 
     Raises:
@@ -121,7 +122,7 @@ def read_file(name: str) -> bytes:
     """
     from planner.measure.readers.untrusted import MAX_BYTES
 
-    limit = MAX_BYTES + SPARE_BYTES
+    limit = (limit_bytes or MAX_BYTES) + SPARE_BYTES
     if name == "-":
         return sys.stdin.buffer.read(limit) if sys.stdin is not None else b""
     try:

@@ -132,3 +132,25 @@ def test_its_calibration_is_used_by_estimate(
     assert answer["speed"]["tpot_ms"]["basis"] == "calibrated"
     # The runs took 8.6 ms a token alone; what is shipped says 7.4.
     assert answer["speed"]["tpot_ms"]["mid"] == pytest.approx(8.6, rel=0.06)
+
+
+def test_a_file_with_every_request_in_it_is_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    report = json.loads((FIXTURES / "guidellm-0.8.json").read_text())
+    report["benchmarks"][0]["requests"]["successful"] = [{"output": "x" * 9_000_000}]
+    whole = tmp_path / "benchmarks.json"
+    whole.write_text(json.dumps(report))
+    code, out, _ = run(capsys, "import", str(whole), *ON, "--engine", "vllm")
+    assert code == 0
+    assert "4 rows of GuideLLM" in out
+
+
+@pytest.mark.parametrize(("language", "said"), [("en", "faster than"), ("es", "más rápido de lo")])
+def test_tokens_faster_than_the_named_accelerator_can_are_told(
+    capsys: pytest.CaptureFixture[str], language: str, said: str
+) -> None:
+    report = str(FIXTURES / "guidellm-0.8.json")
+    code, out, _ = run(capsys, "import", report, *ON, "--engine", "vllm", "--lang", language)
+    assert code == 0
+    assert said in out

@@ -16,7 +16,7 @@ from planner.measure.readers import (
 )
 from planner.measure.readers.limits import within_limits
 from planner.measure.readers.results import ResultsReading
-from planner.measure.readers.untrusted import MAX_LINE, json_of, text_of
+from planner.measure.readers.untrusted import MAX_BYTES, MAX_LINE, json_of, text_of
 from planner.measure.record import MAX_ROWS
 
 Document = Mapping[str, Any]
@@ -44,13 +44,18 @@ ONE_READERS: tuple[tuple[Callable[[Document], bool], Callable[[Document], Result
 LLAMA_BENCH_CSV = ("build_commit,", '"build_commit",')
 
 
-def recognise(data: bytes | str, field: str = "results") -> ResultsReading:
+def recognise(
+    data: bytes | str, field: str = "results", *, limit_bytes: int = MAX_BYTES
+) -> ResultsReading:
     """Results of another tool, as read.
+
+    Args:
+        limit_bytes: the largest that is read.
 
     Raises:
         InvalidInput: where it is too big, empty, cut short, of no tool that is read, or without a figure.
     """
-    text = text_of(data, field)
+    text = text_of(data, field, limit_bytes)
     try:
         reading = _read(text, field)
     except RecursionError:  # in comparing or showing what only just could be parsed

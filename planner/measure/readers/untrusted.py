@@ -16,6 +16,9 @@ from planner.catalog.search import resolve
 from planner.errors import InvalidInput
 
 MAX_BYTES = 8_000_000
+OWN_MAX_BYTES = (
+    128_000_000  # in one's own shell: GuideLLM keeps every request, at 4 kB and more each
+)
 MAX_LINES = 200_000
 MAX_LINE = (
     65_536  # characters of a line that are looked at: an engine prints all of its settings on one
@@ -42,14 +45,14 @@ class Size:
         return Size(self.bytes + other.bytes, self.step_bytes + other.step_bytes)
 
 
-def text_of(data: bytes | str, field: str) -> str:
+def text_of(data: bytes | str, field: str, limit_bytes: int = MAX_BYTES) -> str:
     """What was uploaded or pasted, as text; letters that aren't UTF-8 are replaced.
 
     Raises:
-        InvalidInput: where it is larger than MAX_BYTES, or nothing.
+        InvalidInput: where it is larger than the limit, or nothing.
     """
-    if len(data) > MAX_BYTES:
-        raise InvalidInput("reading_too_big", field=field, limit_bytes=MAX_BYTES)
+    if len(data) > limit_bytes:
+        raise InvalidInput("reading_too_big", field=field, limit_bytes=limit_bytes)
     if isinstance(data, bytes):
         encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
         data = data.decode(encoding, errors="replace")

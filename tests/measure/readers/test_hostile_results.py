@@ -87,11 +87,32 @@ def test_what_is_no_result_is_refused_by_name(content: bytes, code: str) -> None
     assert refusal.value.code == code
 
 
+def test_a_shell_reads_larger_files_than_a_page() -> None:
+    document = json.loads(data("guidellm-0.8.json"))
+    document["benchmarks"][0]["requests"]["successful"] = [{"output": "x" * 9_000_000}]
+    text = json.dumps(document)
+    with pytest.raises(InvalidInput) as refusal:
+        recognise(text)
+    assert refusal.value.code == "reading_too_big"
+    assert recognise(text, limit_bytes=16_000_000).rows == recognise(data("guidellm-0.8.json")).rows
+
+
 def test_a_foreign_file_is_told_what_was_expected() -> None:
     with pytest.raises(InvalidInput) as refusal:
         recognise(b'{"something": "else"}')
     assert "GuideLLM" in str(refusal.value.values["expected"])
     assert "llama-bench" in str(refusal.value.values["expected"])
+
+
+@pytest.mark.parametrize("name", LOAD_GENERATORS)
+def test_a_part_of_a_file_is_refused_with_what_was_expected(name: str) -> None:
+    content = data(name)
+    for end in (len(content) // 3, len(content) // 2, len(content) - 1):
+        with pytest.raises(InvalidInput) as refusal:
+            recognise(content[:end])
+        assert refusal.value.code == "results_not_json"
+        for expected in ("GuideLLM (benchmarks.json)", "profile_export_aiperf"):
+            assert expected in str(refusal.value.values["expected"])
 
 
 @pytest.mark.parametrize("bad", ["NaN", "Infinity", "-1", "0", '"12"', "null", "1e-300", "1e300"])
@@ -104,17 +125,6 @@ def test_a_figure_that_is_none_is_left_out(bad: str) -> None:
 
 
 def test_a_run_without_figures_is_none() -> None:
-@pytest.mark.parametrize("name", LOAD_GENERATORS)
-def test_a_part_of_a_file_is_refused_with_what_was_expected(name: str) -> None:
-    content = data(name)
-    for end in (len(content) // 3, len(content) // 2, len(content) - 1):
-        with pytest.raises(InvalidInput) as refusal:
-            recognise(content[:end])
-        assert refusal.value.code == "results_not_json"
-        for expected in ("GuideLLM (benchmarks.json)", "profile_export_aiperf"):
-            assert expected in str(refusal.value.values["expected"])
-
-
     with pytest.raises(InvalidInput) as refusal:
         recognise(json.dumps({"model_id": "x", "request_throughput": 0, "output_throughput": 0}))
     assert refusal.value.code == "results_without_figures"
