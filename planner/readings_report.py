@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from planner.catalog.engine_profiles import engine
+from planner.errors import Note
 from planner.measure.comparison import Compared, compare_record
 from planner.measure.readers import LogComparison, LogReading, LogRow, ResultsReading, row_notes
 from planner.measure.record import Record, counting
-from planner.ui.locale import say_error, say_note, text
+from planner.ui.locale import catalogue, say_error, say_note, text
 from planner.ui.locale.numbers import format_value
 
 
@@ -79,12 +80,19 @@ def import_text(reading: ResultsReading, record: Record, written: str | None, la
     lines += _table([header, *(_compared(one, language) for one in found.figures)])
     lines += [f"{row}: {say_error(error, language)}" for row, error in found.refused]
     notes = [*reading.notes, *row_notes(record.rows)]
-    lines += ["", *(f"- {say_note(note, language)}" for note in notes)]
+    lines += ["", *(f"- {_noted(note, language)}" for note in notes)]
     key = "import.without_calibration" if record.calibration is None else "import.calibrated"
     lines += ["", text(key, language)]
     if written is not None:
         lines.append(text("import.written", language, file=written))
     return "\n".join(lines)
+
+
+def _noted(note: Note, language: str) -> str:
+    """What a note says; the codes of a row are also those of rows that were measured here."""
+    if f"note.{note.code}" in catalogue(language):
+        return say_note(note, language)
+    return text(f"measure.note.{note.code}", language)
 
 
 def _compared(one: Compared, language: str) -> list[str]:
