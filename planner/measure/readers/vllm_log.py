@@ -51,6 +51,7 @@ DEGREES = {
 LIMITS = ("max_num_seqs", "max_num_batched_tokens", "block_size")
 # Methods that a checkpoint can't have without its configuration saying so.
 OWN_METHODS = ("compressed-tensors", "modelopt", "mxfp4", "quark", "fbgemm_fp8")
+NO_MODEL = "model=None"
 ON_LOADING = {"fp8": "fp8", "awq": "awq-int4", "awq_marlin": "awq-int4"}
 # What was taken before the model was loaded, other programs' memory included; printed at the level of debugging.
 SNAPSHOT = "memory snapshot: "
@@ -107,7 +108,9 @@ def _engine_config(parts: LogParts, config: str) -> None:
     parts.on_cpu = parts.on_cpu or setting_in(config, "device_config") == "cpu"
     if setting_in(config, "enforce_eager") == "True":
         parts.note("log_eager")
-    if (setting_in(config, "speculative_config") or "None") != "None":
+    drafts, _, _ = config.partition("speculative_config=")[2].partition(")")
+    # Drafts may be looked up in the prompt, without a model of their own.
+    if (setting_in(config, "speculative_config") or "None") != "None" and NO_MODEL not in drafts:
         parts.note("log_speculative")
 
 

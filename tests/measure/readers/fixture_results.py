@@ -23,6 +23,8 @@ GIVEN: dict[str, dict[str, Any]] = {
         "input_tokens": 1024,
         "output_tokens": 256,
     },
+    "vllm-0.32-latency.json": {**H100, "input_tokens": 32, "output_tokens": 128, "concurrency": 8},
+    "vllm-0.32-throughput.json": {**H100, "input_tokens": 1024, "output_tokens": 256},
     "sglang-0.5.23-detailed.jsonl": {**H100, "model": "Qwen/Qwen3-8B"},
     "sglang-serving.jsonl": {"gpu": "h100", "weights": "native"},
     "llama-bench.md": {"gpu": "rtx-4090", "model": "Qwen/Qwen2.5-7B-Instruct", "gpus": 1},

@@ -91,6 +91,20 @@ def test_vllm_on_a_processor_is_read_and_not_compared() -> None:
     assert not read_log(log("vllm-0.11.log")).on_cpu
 
 
+@pytest.mark.parametrize(
+    ("drafts", "told"),
+    [
+        ("None", False),
+        ("SpeculativeConfig(method='ngram', model=None, num_spec_tokens=3)", False),
+        ("SpeculativeConfig(method='eagle3', model='org/draft', num_spec_tokens=3)", True),
+    ],
+)
+def test_a_draft_model_is_told_where_there_is_one(drafts: str, told: bool) -> None:
+    text = log("vllm-0.11.log").replace("speculative_config=None", f"speculative_config={drafts}")
+    assert ("log_speculative" in codes(read_log(text))) is told
+    assert read_log(text).scenario == read_log(log("vllm-0.11.log")).scenario
+
+
 def test_sglang_on_a_processor_is_not_compared() -> None:
     text = log("sglang-0.5.log").replace("device='cuda'", "device='cpu'")
     with pytest.raises(InvalidInput) as refusal:
