@@ -131,6 +131,8 @@ class EngineProfile:
         split: how several cards share a model by default: "tensor" or "layers".
         parallelism: the kinds that it offers: "tensor", "pipeline", "expert", "data".
         ranges: figures by version, oldest first.
+        renumbered: numbers that begin below the first of these were counted anew after the version that is the second;
+            () where an engine never counted anew.
     """
 
     id: str
@@ -144,6 +146,7 @@ class EngineProfile:
     parallelism: frozenset[str]
     runs_on: tuple[RunsOn, ...]
     ranges: tuple[VersionRange, ...]
+    renumbered: tuple[int, ...] = ()
 
     @property
     def newest(self) -> str:
@@ -214,7 +217,17 @@ def _profile(identifier: str) -> EngineProfile:
         parallelism=frozenset(data["parallelism"]),
         runs_on=tuple(rules),
         ranges=_ranges(data, file),
+        renumbered=_renumbered(data, file),
     )
+
+
+def _renumbered(data: dict[str, Any], file: str) -> tuple[int, ...]:
+    entry = data.get("renumbered")
+    if entry is None:
+        return ()
+    if entry.get("source") not in read_sources(data, file):
+        raise BadProfile("profile_figure_without_source", file=file, key="renumbered")
+    return (int(entry["below"]), *parse_version(entry["after"]))
 
 
 def _ranges(data: dict[str, Any], file: str) -> tuple[VersionRange, ...]:
@@ -315,6 +328,7 @@ def parse_version(given: str) -> tuple[int, ...]:
 @lru_cache(maxsize=1024)
 def range_for(profile: EngineProfile, version: tuple[int, ...]) -> tuple[VersionRange, bool]:
     """The range that holds a version, or the nearest one (of two equally near, the older), and whether it holds it."""
+    version = _in_first_count(profile, version)
     latest_before = profile.ranges[0]
     for candidate in profile.ranges:
         first, last = parse_version(candidate.first), parse_version(candidate.last)
@@ -329,4 +343,11 @@ def range_for(profile: EngineProfile, version: tuple[int, ...]) -> tuple[Version
 def newer_than_documented(profile: EngineProfile, version: str) -> bool:
     """Whether a version comes after the last that is documented."""
     last = parse_version(profile.ranges[-1].last)
-    return parse_version(version)[: len(last)] > last
+    return _in_first_count(profile, parse_version(version))[: len(last)] > last
+
+
+def _in_first_count(profile: EngineProfile, version: tuple[int, ...]) -> tuple[int, ...]:
+    """A version that was numbered anew as what follows the last that was counted as before."""
+    if profile.renumbered and version < profile.renumbered[:1]:
+        return (*profile.renumbered[1:], *version)
+    return version

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.catalog.accelerators import accelerator
-from planner.catalog.engine_profiles import parse_version, range_for
+from planner.catalog.engine_profiles import newer_than_documented, parse_version, range_for
 from planner.catalog.engines import (
     default_engine,
     engine,
@@ -82,6 +82,14 @@ def test_ranges_follow_each_other_and_hold_their_own_ends(name: str) -> None:
         assert range_for(profile, last) == (part, True)
         assert range_for(profile, (*last, 99)) == (part, True)
         before = last
+
+
+@pytest.mark.parametrize("version", ["0.1", "v0.4.0", "0.5.0-dev", "b0", "b10700"])
+def test_llama_cpp_s_releases_come_after_its_builds(version: str) -> None:
+    profile = engine("llama.cpp")
+    assert range_for(profile, parse_version(version)) == (profile.ranges[-1], False)
+    assert newer_than_documented(profile, version)
+    assert range_for(profile, parse_version("b1900")) == (profile.ranges[0], False)
 
 
 @pytest.mark.parametrize(
