@@ -81,6 +81,7 @@ class EngineSettings:
         expert_workspace: fused experts keep their workspace beside the logits.
         batched_tokens_follow_context: a prompt is profiled whole, so that a step is as long as the context.
         logits_for_all_tokens: prefill computes logits of every prompt token.
+        logits_of_slots: the compute buffer has room for logits of each slot's last token, not of a whole batch.
         flash_attention: attention needs no score matrix.
         sums_in_fp16: products in fp16 are summed up in fp16, which some cards do faster than in fp32.
         states: how recurrent state and the inputs of convolutions are kept; state_pool: what is set apart for it.
@@ -117,6 +118,7 @@ class EngineSettings:
     expert_workspace: bool
     batched_tokens_follow_context: bool
     logits_for_all_tokens: bool
+    logits_of_slots: bool
     flash_attention: bool
     sums_in_fp16: bool
     states: StateRule
@@ -291,6 +293,7 @@ def _settings(
         expert_workspace=flags.get("expert_workspace", False),
         batched_tokens_follow_context=flags.get("batched_tokens_follow_context", False),
         logits_for_all_tokens=flags.get("logits_for_all_tokens", False),
+        logits_of_slots=flags.get("logits_of_slots", False),
         flash_attention=flags.get("flash_attention", True),
         sums_in_fp16=flags.get("sums_in_fp16", False),
         states=chosen.states,

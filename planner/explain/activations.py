@@ -116,7 +116,14 @@ def _buffer(context: Context) -> Rule:
     """llama.cpp: its compute buffer, with room for what the host lends."""
     deployment, settings = context.deployment, context.budget.settings
     shape, host = activation_shape(deployment.architecture), deployment.stored.host
-    formula = "max( C·V·c , S·C·m ) + 4·C·h"
+    formula, widest = "max( C·V·c , S·C·m ) + 4·C·h", list[Term]()
+    if settings.logits_of_slots:
+        formula = "max( n·V·c + 4·C·h , S·C·m + 4·C·w )"
+        width = max(shape.step_width, shape.attention_width)
+        widest = [
+            _count("n", "max_num_seqs", float(settings.max_num_seqs)),
+            _count("w", "buffer_width", float(width)),
+        ]
     terms = [
         _count("C", "max_num_batched_tokens", float(settings.max_num_batched_tokens)),
         _count("V", "vocabulary", float(shape.vocabulary)),
@@ -124,6 +131,7 @@ def _buffer(context: Context) -> Rule:
         _count("S", "tokens_of_slots", _context_tokens(context) * _sequences(context)),
         _bytes("m", "cell_bytes", 2.0 if settings.flash_attention else 4.0 * shape.heads),
         _count("h", "hidden_size", float(shape.hidden)),
+        *widest,
     ]
     if host is not None and host.offload.computes:
         formula = f"max( {formula} + W_o , W_t )"

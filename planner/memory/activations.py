@@ -18,6 +18,8 @@ from planner.scenario import Parallelism
 # Residual stream, its copy, and the attention's input and output beside the feed-forward's three widths.
 HIDDEN_COPIES = 4
 FEED_FORWARD_COPIES = 3
+# Queries as projected, as rotated, and the values weighted by them.
+QUERY_COPIES = 3
 # An encoder's output is held once as made and once merged into the prompt.
 ENCODER_OUTPUT_COPIES = 2
 
@@ -32,6 +34,8 @@ class ActivationShape:
         dense_width: 3·I + 4·h of the widest layer, routed experts left out (elements per token).
         experts: (experts per token, width of one) for each kind of layer with routed experts.
         heads: most attention heads of a layer.
+        attention_width: elements per token of the widest attention, as llama.cpp computes it: 3·H·d + h; of latent
+            attention H·(2·r + d_n + 2·d_r) + 4·h.
         towers: an encoder's output joins the prompt.
         rotary_elements: position tables of the rotary embedding, their positions × rotated dimensions.
     """
@@ -41,15 +45,22 @@ class ActivationShape:
     dense_width: int
     experts: tuple[tuple[int, int], ...]
     heads: int
+    attention_width: int
     towers: bool
     rotary_elements: int
+
+    @property
+    def step_width(self) -> int:
+        """3·I + 4·h + 3·k·I_e (elements per token)."""
+        routed = max((per_token * width for per_token, width in self.experts), default=0)
+        return self.dense_width + FEED_FORWARD_COPIES * routed
 
 
 @lru_cache(maxsize=4096)
 def activation_shape(architecture: Architecture) -> ActivationShape:
     """The widths of an architecture that activations depend on."""
     hidden = architecture.hidden_size
-    dense, heads, rotary = 0, 0, 0
+    dense, heads, rotary, attention = 0, 0, 0, 0
     experts = []
     for kind, _ in architecture.kind_counts:
         width = kind.feed_forward_width
@@ -61,8 +72,12 @@ def activation_shape(architecture: Architecture) -> ActivationShape:
         for mixer in kind.mixers:
             if isinstance(mixer, Attention):
                 heads, rotary = max(heads, mixer.heads), max(rotary, mixer.key_dim)
+                width = QUERY_COPIES * mixer.heads * mixer.key_dim + hidden
+                attention = max(attention, width)
             elif isinstance(mixer, LatentAttention):
                 heads, rotary = max(heads, mixer.heads), max(rotary, mixer.rope_dim)
+                each = 2 * (mixer.latent_dim + mixer.rope_dim) + mixer.nope_dim
+                attention = max(attention, mixer.heads * each + HIDDEN_COPIES * hidden)
     if any(weight.part is Part.POSITION for weight in architecture.outer):
         rotary = 0  # learned positions
     return ActivationShape(
@@ -71,6 +86,7 @@ def activation_shape(architecture: Architecture) -> ActivationShape:
         dense,
         tuple(dict.fromkeys(experts)),
         heads,
+        attention,
         bool(architecture.towers),
         int(rotary * architecture.max_context_tokens * architecture.rotary_tables),
     )
@@ -166,10 +182,8 @@ def step_activation_bytes(
     tokens · (3·I + 4·h + routed: k·3·I_e) · b / tp + rows · V · bytes per logit.
     """
     shape = activation_shape(architecture)
-    routed = max((per_token * width for per_token, width in shape.experts), default=0)
-    width = shape.dense_width + FEED_FORWARD_COPIES * routed
     return (
-        tokens * width * compute_bytes / parallelism.tp
+        tokens * shape.step_width * compute_bytes / parallelism.tp
         + logit_rows * shape.vocabulary * settings.logit_bytes
     )
 
@@ -204,23 +218,32 @@ def compute_buffer_bytes(
     context_tokens: Quantity,
     host: HostWeights | None = None,
 ) -> Quantity:
-    """llama.cpp's compute buffer: the larger of logits and attention, plus the hidden states of a batch (bytes).
+    """llama.cpp's compute buffer: the larger of logits and layers (bytes).
 
-    max(V · ubatch · 4, attention) + h · ubatch · 4, where attention is the mask with flash attention (2 bytes a cell
-    and token) and every head's scores without (4 bytes). What the host holds is lent to the GPU a tensor at a time, and
-    has its place there: the head's beside the logits, the others' in place of them.
+    Where a server has logits of each slot's last token, max(n·V·4 + h·ubatch·4, attention + w·ubatch·4), with w the
+    elements per token of the widest layer; before that, with logits of the whole batch,
+    max(V·ubatch·4, attention) + h·ubatch·4. Attention is the mask with flash attention (2 bytes a cell and token) and
+    every head's scores without (4 bytes). What the host holds is lent to the GPU a tensor at a time, and has its place
+    there: the head's beside the logits, the others' in place of them.
 
     Args:
         host: what lies in host memory.
 
     References:
-        Eleven logged buffers (llama.cpp issue 23527, ollama issue 16416, ik_llama.cpp), all within 1.5 %.
+        Eleven logged buffers (llama.cpp issue 23527, ollama issue 16416, ik_llama.cpp), all within 1.5 %. Logits of
+        slots: llama.cpp pull request 23861.
     """
     shape = activation_shape(architecture)
     batch = settings.max_num_batched_tokens
     cell_bytes = 2.0 if settings.flash_attention else 4.0 * shape.heads
-    logits = shape.vocabulary * batch * settings.logit_bytes
-    buffer = maximum(logits, context_tokens * batch * cell_bytes) + shape.hidden * batch * 4.0
+    attention, hidden = context_tokens * batch * cell_bytes, shape.hidden * batch * 4.0
+    if settings.logits_of_slots:
+        logits = settings.max_num_seqs * shape.vocabulary * settings.logit_bytes
+        width = max(shape.step_width, shape.attention_width)
+        buffer = maximum(logits + hidden, attention + width * batch * 4.0)
+    else:
+        logits = shape.vocabulary * batch * settings.logit_bytes
+        buffer = maximum(logits, attention) + hidden
     if host is None or not host.offload.computes:
         return buffer
     return maximum(buffer + host.head_bytes, host.staged_bytes)
