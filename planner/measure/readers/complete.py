@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
+from planner.architecture.spec import Architecture
 from planner.catalog.accelerators import accelerator
 from planner.catalog.devices import MAX_NAME, DeviceEntry, parse_device
 from planner.catalog.engine_profiles import engine, parse_version
@@ -82,6 +83,8 @@ def complete(reading: ResultsReading, given: Mapping[str, Any], name: str = "") 
     layers = common.get("gpu_layers")
     if layers is not None and int(layers) > model.architecture.layers:
         del common["gpu_layers"]  # "all" as a large number
+    if "cpu_expert_layers" in stated and "cpu_expert_layers" not in said:
+        _bound_expert_layers(common, model.architecture)
     taken: dict[str, int] = {}
     rows = [_row(one, common, said, taken, device) for one in reading.rows]
     date = _date(said["date"], "date") if "date" in said else _stated(reading.date)
@@ -110,6 +113,14 @@ def read_results(data: bytes | str, name: str, given: Mapping[str, Any]) -> Reco
         InvalidInput, UnknownItem: as these.
     """
     return complete(recognise(data), given, name)
+
+
+def _bound_expert_layers(common: dict[str, Any], architecture: Architecture) -> None:
+    """The file's layers with experts on the host, as far as the model has some: llama.cpp takes any number."""
+    if any(kind.experts for kind in architecture.layer_kinds):
+        common["cpu_expert_layers"] = min(common["cpu_expert_layers"], architecture.layers)
+    else:
+        del common["cpu_expert_layers"]
 
 
 def _row(

@@ -41,7 +41,36 @@ RATE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ± (\d{1,12}(?:\.\d{1,6})?)")
 BUILD = re.compile(r"build: \w{4,40} \((\d{1,6})\)")
 FILE_SIZES = {"Small": "S", "Medium": "M", "Large": "L"}
 # What Markdown calls a column of the other forms.
-COLUMNS = {"ngl": "n_gpu_layers", "fa": "flash_attn", "model": "model_type"}
+COLUMNS = {
+    "ngl": "n_gpu_layers",
+    "fa": "flash_attn",
+    "model": "model_type",
+    "threads": "n_threads",
+    "sm": "split_mode",
+    "nkvo": "no_kv_offload",
+    "dev": "devices",
+    "ts": "tensor_split",
+    "ot": "tensor_buft_overrides",
+}
+# What a test may vary from one run to the next, besides its tokens, and on which its speed depends.
+SET_UP = (
+    "model_type",
+    "model_filename",
+    "n_gpu_layers",
+    "n_cpu_moe",
+    "type_k",
+    "type_v",
+    "n_batch",
+    "n_ubatch",
+    "n_threads",
+    "flash_attn",
+    "split_mode",
+    "devices",
+    "tensor_split",
+    "tensor_buft_overrides",
+    "no_kv_offload",
+)
+FIRST_BUILD = 100  # a source without its history counts itself as build 0 or 1
 
 
 def is_llama_bench(data: Mapping[str, Any]) -> bool:
@@ -66,7 +95,7 @@ def read_llama_bench(tests: Sequence[Mapping[str, Any]]) -> ResultsReading:
     if resolve("accelerator", card) is not None:
         known |= {"gpu": resolve("accelerator", card), "pp": cards}
     build = number_in(first.get("build_number"))
-    if build is not None and build >= 1.0:
+    if build is not None and build >= FIRST_BUILD:
         known["engine_version"] = f"b{int(build)}"
         if not version_between(known["engine_version"], KNOWN):
             values = {"tool": "llama-bench", "given": known["engine_version"]}
@@ -144,8 +173,7 @@ def _with_numbers(cells: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _what(test: Mapping[str, Any]) -> tuple[Any, ...]:
-    keys = ("model_type", "model_filename", "n_gpu_layers", "type_k", "type_v", "n_ubatch")
-    return tuple(str(test.get(key)) for key in keys)
+    return tuple(str(test.get(key)) for key in SET_UP)
 
 
 def _rows(test: Mapping[str, Any]) -> list[ResultRow]:
@@ -201,6 +229,9 @@ def _settings(test: Mapping[str, Any]) -> dict[str, Any]:
     layers = finite(test.get("n_gpu_layers"))
     if layers is not None and layers >= 0.0:
         found["gpu_layers"] = int(layers)  # more than there are means all
+    experts = whole(positive(test.get("n_cpu_moe")))
+    if experts is not None:
+        found["cpu_expert_layers"] = experts
     return found
 
 
@@ -228,9 +259,13 @@ def _without_format(stem: str) -> str:
 
 
 def _card(test: Mapping[str, Any]) -> tuple[str, int]:
-    """The GPU's name, and how many of it: they are separated by commas."""
+    """The GPU's name, and how many of it a test used: all that are listed, unless it says otherwise."""
     names = [one.strip() for one in (name_in(test.get("gpu_info")) or "").split(",")]
     same: Iterable[str] = set(names)
+    used = name_in(test.get("devices")) or "auto"
+    if used == "none":
+        return "", 1
     if len(set(same)) != 1:
         return ", ".join(names), 1
-    return names[0], len(names)
+    count = len(names) if used == "auto" else len(used.split("/"))
+    return names[0], 1 if test.get("split_mode") == "none" else min(count, len(names))

@@ -478,6 +478,64 @@ def test_layers_that_stayed_on_the_host_are_kept() -> None:
     assert record.rows[0].scenario["gpu_layers"] == 12
 
 
+def test_experts_that_stayed_on_the_host_are_kept_as_far_as_there_are_some() -> None:
+    tests = [test | {"n_cpu_moe": 99} for test in json.loads(data("llama-bench.json"))]
+    assert "cpu_expert_layers" not in read_results(json.dumps(tests), "x.json", {}).rows[0].scenario
+    given = {"model": "openai/gpt-oss-20b"}
+    record = read_results(json.dumps(tests), "x.json", given)
+    assert record.rows[0].scenario["cpu_expert_layers"] == 24
+    assert recognise(json.dumps([test | {"n_cpu_moe": 0} for test in tests])).known == (
+        recognise(data("llama-bench.json")).known
+    )
+
+
+@pytest.mark.parametrize("build", [0, 1])
+def test_a_build_that_does_not_know_its_number_is_asked_about(build: int) -> None:
+    tests = [test | {"build_number": build} for test in json.loads(data("llama-bench.json"))]
+    with pytest.raises(InvalidInput) as refusal:
+        read_results(json.dumps(tests), "x.json", {})
+    assert refusal.value.values["missing"] == ("engine_version",)
+    assert not {note.code for note in recognise(json.dumps(tests)).notes} & {
+        "results_version_unread"
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "cards"),
+    [
+        ({}, 2),
+        ({"devices": "auto", "split_mode": "layer"}, 2),
+        ({"devices": "CUDA1", "split_mode": "layer"}, 1),
+        ({"devices": "CUDA0/CUDA1", "split_mode": "none"}, 1),
+    ],
+)
+def test_the_gpus_that_a_test_used_count(changes: dict[str, str], cards: int) -> None:
+    two = {"gpu_info": "NVIDIA GeForce RTX 4090, NVIDIA GeForce RTX 4090"}
+    tests = [test | two | changes for test in json.loads(data("llama-bench.json"))]
+    assert recognise(json.dumps(tests)).known["pp"] == cards
+
+
+def test_a_run_without_its_gpu_names_none() -> None:
+    tests = [test | {"devices": "none"} for test in json.loads(data("llama-bench.json"))]
+    reading = recognise(json.dumps(tests))
+    assert (reading.printed_gpu, "gpu" in reading.known) == ("", False)
+
+
+@pytest.mark.parametrize("form", ["json", "md"])
+def test_runs_of_another_set_up_are_left_out_and_counted(form: str) -> None:
+    if form == "json":
+        tests = json.loads(data("llama-bench.json"))
+        text = json.dumps([*tests, *(test | {"flash_attn": False} for test in tests)])
+    else:
+        lines = data("llama-bench.md").decode().splitlines(keepends=True)
+        again = [line.replace("|  99 |  1 |", "|  99 |  0 |") for line in lines[2:8]]
+        text = "".join([*lines[:8], *again, *lines[8:]])
+    reading = recognise(text)
+    assert len(reading.rows) == 5
+    notes = {note.code: note.values["left"] for note in reading.notes}
+    assert notes["results_others_left_out"] == 6
+
+
 def test_runs_of_another_model_are_left_out_and_counted() -> None:
     tests = json.loads(data("llama-bench.json"))
     tests[-1]["model_filename"] = "models/another.gguf"
