@@ -28,6 +28,7 @@ class Fake:
         text: of each token; stop_after: it ends each answer after so many tokens.
         says: counts of tokens that it states whatever was asked, by name.
         software: what it says in the header Server.
+        drops_kept: it closes a connection on which it has answered once the next request comes on it.
         elsewhere: port that a redirect names.
         seen: each request's path, headers and body; in_flight, most_in_flight: of completions.
     """
@@ -49,6 +50,7 @@ class Fake:
     tokens_per_word: int = 2
     says: dict[str, int] = field(default_factory=dict)
     software: str = "fake"
+    drops_kept: bool = False
     port: int = 0
     elsewhere: int = 9
     seen: list[tuple[str, dict[str, str], dict[str, Any]]] = field(default_factory=list)
@@ -80,6 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     fake: Fake
     counted = False
+    answered = False  # something, on this connection
 
     def version_string(self) -> str:
         return self.fake.software
@@ -88,6 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
+        self.answered = True
         self._note({})
         if self._refused():
             return
@@ -104,6 +108,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         fake = self.fake
+        if self.answered and fake.drops_kept:
+            self.close_connection = True
+            return
+        self.answered = True
         number = self._note(body)
         self.counted = True
         try:

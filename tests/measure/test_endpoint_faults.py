@@ -45,6 +45,13 @@ def test_a_fault_amid_the_load_is_counted_by_its_kind(fault: str, kind: str) -> 
     assert record.notes == []
 
 
+def test_a_kept_connection_that_is_closed_as_a_request_goes_out_is_no_failure() -> None:
+    with running(drops_kept=True) as fake:
+        row = bench(fake, levels=[{"concurrency": 2, "requests": 6}]).rows[0]
+    assert row.counts == {"done": 6}
+    assert len(fake.asked) == BEFORE + 6
+
+
 @pytest.mark.parametrize("api", ["completions", "chat"])
 def test_an_answer_of_special_tokens_alone_is_one(api: str) -> None:
     with running(text="", first_s=0.01, token_s=0.01) as fake:

@@ -42,6 +42,7 @@ REFUSED_FIELD = ("http_400", "http_422")
 REFUSED_KEY = ("http_401", "http_403")
 NO_SUCH_API = ("http_404", "http_405")
 REDIRECTS = "http_3xx"
+CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 TOLD_APART = {400, 401, 403, 404, 405, 408, 413, 422, 429, 500, 502, 503, 504}
 
 
@@ -181,11 +182,24 @@ class Server:
         return json.dumps(body).encode()
 
     async def ask(self, body: bytes, asked: Lengths, answer: Answer) -> None:
-        """Sends a request and fills the answer as it comes, whatever becomes of it."""
+        """Sends a request and fills the answer as it comes, whatever becomes of it.
+
+        A server may close a connection that it kept just as the next request goes out on it. It hasn't seen that
+        request then, which is sent again: a connection made for it ends this.
+        """
+        while await self._lost_on_its_way(body, asked, answer):
+            continue
+
+    async def _lost_on_its_way(self, body: bytes, asked: Lengths, answer: Answer) -> bool:
+        """As `ask`; true where a connection of an earlier request was closed before anything came back."""
         answer.started_s = time.perf_counter()
         path = "/chat/completions" if self.options.api == "chat" else "/completions"
+        kept, heard = True, False
 
         async def sending(event: str, _about: Mapping[str, Any]) -> None:
+            nonlocal kept
+            if event.endswith("connect_tcp.started"):
+                kept = False
             # The clock starts once there is a connection.
             if event.endswith("send_request_headers.started"):
                 answer.started_s = time.perf_counter()
@@ -198,6 +212,7 @@ class Server:
                 headers={"Content-Type": "application/json"},
                 extensions={"trace": sending},
             ) as response:
+                heard = True
                 if response.status_code == 200:
                     await _read(response, answer, asked)
                     answer.doubt(asked, self.prompts)
@@ -207,7 +222,10 @@ class Server:
         except StreamBroken as broken:
             answer.outcome = broken.kind
         except httpx.HTTPError as error:
+            if kept and not heard and isinstance(error, CLOSED):
+                return True
             answer.outcome = _failure(error)
+        return False
 
 
 @asynccontextmanager
