@@ -142,7 +142,7 @@ def compare_log(reading: LogReading, given: Mapping[str, Any] | None = None) -> 
             state = reading.figure("state_bytes")
             value += state.value if state is not None else 0.0
             step += state.step if state is not None else 0.0
-        predicted = _predicted(name, evaluation)
+        predicted = _predicted(name, evaluation, reading.shares_cells)
         error = None
         if predicted is not None and value > 0.0:
             error = float(predicted.mid) / value - 1.0
@@ -156,11 +156,11 @@ def compare_log(reading: LogReading, given: Mapping[str, Any] | None = None) -> 
     return LogComparison(scenario, tuple(rows), tuple(dict.fromkeys(assumed)), notes)
 
 
-def _predicted(name: FigureName, evaluation: Evaluation) -> Estimate | None:
+def _predicted(name: FigureName, evaluation: Evaluation, shares_cells: bool) -> Estimate | None:
     memory: MemoryAnswer = evaluation.memory
     scenario = evaluation.scenario
     if name == "cache_bytes":
-        return Estimate.exact(_cache_of_slots(scenario), "bytes")
+        return Estimate.exact(_cache_of_slots(scenario, shares_cells), "bytes")
     if name == "max_concurrency":
         tokens = memory.engine_printed_kv_tokens
         longest = float(scenario.max_model_len or evaluation.model.max_context_tokens)
@@ -177,9 +177,23 @@ def _predicted(name: FigureName, evaluation: Evaluation) -> Estimate | None:
     return found
 
 
-def _cache_of_slots(scenario: Scenario) -> float:
-    """The cache of every slot's whole context, over all GPUs and the host, in the engine's own cells (bytes)."""
+def _cache_of_slots(scenario: Scenario, shares_cells: bool) -> float:
+    """The cache of every slot's whole context, over all GPUs and the host, in the engine's own cells (bytes).
+
+    Where slots share cells, those of windowed layers hold every slot's window, but the batch beside it once.
+    """
     whole = scenario.replace(gpus=None, tp=None, pp=None, gpu_layers=None, cpu_expert_layers=None)
     budget = budget_of(resolve(whole), whole)
     context = float(scenario.max_model_len or scenario.input_tokens + scenario.output_tokens)
-    return float(scenario.concurrency * sequence_bytes(budget.pool, context))
+    slots = scenario.concurrency
+    twice = 0.0
+    for group in budget.pool.groups if shares_cells else ():
+        if group.window_tokens is not None:
+            batch = budget.settings.max_num_batched_tokens
+            cells = slots * (group.window_tokens - batch) + batch
+            each = min(
+                -(-context // group.block_tokens), -(-group.window_tokens // group.block_tokens)
+            )
+            once = min(-(-slots * context // group.block_tokens), -(-cells // group.block_tokens))
+            twice += (slots * each - once) * group.block_bytes
+    return float(slots * sequence_bytes(budget.pool, context)) - twice

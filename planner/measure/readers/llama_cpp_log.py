@@ -30,10 +30,18 @@ MARKERS = (
     "model buffer size",
 )
 FILE_SIZES = {"Small": "S", "Medium": "M", "Large": "L"}
-HOST = re.compile(r"(?:CPU|Host|BLAS)")
-# "build: 6500 (12ab34cd)", "main: build = 2999 (…)" before b3500, "build_info: b8247-aaa18bb49" of the server.
-BUILD = re.compile(r"(?:build|version) ?[:=] ?b?(\d{3,6}) ?\(|build_info: b(\d{3,6})-")
+# AMX: a processor's units for matrices, whose layout of weights has a buffer of its own.
+HOST = re.compile(r"(?:CPU|Host|BLAS|AMX)")
+# "build: 6500 (12ab34cd)", "main: build = 2999 (…)" before b3500, "build_info: b8247-aaa18bb49" of the server,
+# "common_params_print_info: build 10145 (…)" since, "version: 0.5.0 (build 10900, commit …)" of releases.
+BUILD = re.compile(
+    r"(?:build|version) ?[:=]? ?b?(\d{3,6}) ?\(|build_info: b(\d{3,6})-|\(build (\d{3,6}), commit "
+)
+TYPE = {part: re.compile(rf" {part} \((\w{{1,12}})\)") for part in ("K", "V")}
 DEVICES = ("  Device 0: ", "using device CUDA0 (", "using device ROCm0 (", "using device Vulkan0 (")
+SETTINGS = ("n_ctx", "n_seq_max", "n_ubatch", "no_alloc", "flash_attn", "kv_unified")
+ON_HOST = ""
+LEAST_VERBOSITY = 4  # from which on the server prints memory lines, since b9181
 BUFFER: dict[str, FigureName] = {
     "model buffer size =": "weights_bytes_per_gpu",
     "compute buffer size =": "activation_bytes_per_gpu",
@@ -45,15 +53,29 @@ def read_llama_cpp_log(text: str) -> LogReading:
     parts = LogParts("llama.cpp")
     context: dict[str, int] = {}
     devices: set[str] = set()
+    computes: set[str] = set()
     seen: set[str] = set()
+    others = False  # what is tried out before, or comes after: a draft's context, the next test of llama-bench
     for number, line in lines_of(text):
         _header(parts, number, line)
+        setting = _without_spaces(line)
+        if (trial := number_after(setting, "print_info: no_alloc = ")) is not None:
+            others = trial > 0.0 or bool(seen)
+        if others:
+            continue
+        if seen and ": n_seq_max = " in setting:
+            others = True
+            continue
         for key in ("n_ctx", "n_seq_max", "n_ubatch"):
-            value = number_after(_without_spaces(line), f": {key} = ")
+            value = number_after(setting, f": {key} = ")
             if value is not None and key not in context and value >= 1.0:
                 context[key] = int(value)
-        _buffers(parts, number, line, devices)
+        if ": flash_attn = disabled" in setting:
+            parts.note("log_flash_attention_off")
+        parts.shares_cells = parts.shares_cells or ": kv_unified = true" in setting
+        _buffers(parts, number, line, devices, computes)
         _cache(parts, number, line, seen)
+    parts.on_cpu = computes == {ON_HOST} and not devices
     sequences = context.get("n_seq_max", 1)
     if "n_ctx" in context:
         parts.state("max_model_len", context["n_ctx"])
@@ -67,12 +89,16 @@ def read_llama_cpp_log(text: str) -> LogReading:
 
 def _without_spaces(line: str) -> str:
     """Runs of spaces as one, of a whole line with a setting: columns are padded."""
-    return " ".join(line.split()) if "n_" in line and line.endswith("\n") else ""
+    named = any(name in line for name in SETTINGS)
+    return " ".join(line.split()) if named and line.endswith("\n") else ""
 
 
 def _header(parts: LogParts, number: int, line: str) -> None:
     if parts.version is None and (found := BUILD.search(line[:400])) is not None:
-        parts.version = f"b{found[1] or found[2]}"
+        parts.version = f"b{found[1] or found[2] or found[3]}"
+    verbosity = number_after(line, "verbosity = ", " (adjust with")
+    if verbosity is not None and verbosity < LEAST_VERBOSITY:
+        parts.note("log_verbosity", given=int(verbosity), least=LEAST_VERBOSITY)
     if not line.endswith("\n"):
         return  # what follows reaches to the end of its line
     if not parts.model:
@@ -112,21 +138,32 @@ def _format(parts: LogParts, printed: str) -> None:
         parts.note("log_weights_method", method=name_in(printed[:60]) or "")
 
 
-def _buffers(parts: LogParts, number: int, line: str, devices: set[str]) -> None:
-    """Buffers of devices; what the host holds isn't on the card."""
+def _buffers(
+    parts: LogParts, number: int, line: str, devices: set[str], computes: set[str]
+) -> None:
+    """Buffers of devices; what the host holds isn't on the card.
+
+    Args:
+        devices: that hold weights, added to; computes: that hold a compute buffer, ON_HOST for the host.
+    """
     for marker, name in BUFFER.items():
         before, found, _ = line.partition(marker)
         if not found:
             continue
-        device = before.rpartition(":")[2].strip()
+        # A device of another machine has its address behind it: "RPC0[10.0.0.2:50052]".
+        device = before[-200:].rstrip().rpartition(" ")[2].partition("[")[0]
         size = size_after(line, marker)
         if size is None:
             continue
         if HOST.search(device):
             if name == "weights_bytes_per_gpu":
                 parts.note("log_weights_on_host", bytes=size.bytes)
+            elif "_Host" not in device:
+                computes.add(ON_HOST)
             continue
         parts.add(name, size, number, line)
+        if name == "activation_bytes_per_gpu":
+            computes.add(device)
         if name == "weights_bytes_per_gpu":
             devices.add(device[:40].partition("-")[0])
 
@@ -142,7 +179,6 @@ def _cache(parts: LogParts, number: int, line: str, seen: set[str]) -> None:
     seen.add(said)
     recurrent = "llama_memory_recurrent" in line
     parts.add("state_bytes" if recurrent else "cache_bytes", size, number, line)
-    keys = line.partition(" K (")[2].partition(")")[0][:12]
-    values = line.partition(" V (")[2].partition(")")[0][:12]
+    keys, values = (TYPE[part].search(line) for part in ("K", "V"))
     if keys and values and not recurrent:
-        parts.state("kv", keys if keys == values else f"{keys}/{values}")
+        parts.state("kv", keys[1] if keys[1] == values[1] else f"{keys[1]}/{values[1]}")

@@ -60,6 +60,7 @@ class LogReading:
         missing: fields that a prediction needs and that the log doesn't state.
         notes: what to know about the reading.
         on_cpu: it says that the engine ran on a processor.
+        shares_cells: slots share the cells of one cache, also of windowed layers.
     """
 
     tool: str
@@ -71,6 +72,7 @@ class LogReading:
     missing: tuple[str, ...]
     notes: tuple[Note, ...]
     on_cpu: bool = False
+    shares_cells: bool = False
 
     def figure(self, name: FigureName) -> LogFigure | None:
         """What counts of a name's figures: the fullest GPU's, or the parts' sum; None where none is printed."""
@@ -93,6 +95,7 @@ class LogParts:
     model: str = ""
     gpu: str = ""
     on_cpu: bool = False
+    shares_cells: bool = False
     scenario: dict[str, Any] = field(default_factory=dict)
     figures: list[LogFigure] = field(default_factory=list)
     notes: dict[str, Note] = field(default_factory=dict)
@@ -139,7 +142,7 @@ class LogParts:
             self.note("log_version_unread", **values)
         if self.version is not None and _readable(self.version):
             self.state("engine_version", self.version)
-        if not self.figures:
+        if not self.figures and "log_verbosity" not in self.notes:
             self.note("log_without_memory", tool=self.tool)
         wanted = ("model", "gpu", "engine_version", "weights")
         return LogReading(
@@ -152,6 +155,7 @@ class LogParts:
             missing=tuple(name for name in wanted if name not in self.scenario),
             notes=tuple(self.notes.values()),
             on_cpu=self.on_cpu,
+            shares_cells=self.shares_cells,
         )
 
 

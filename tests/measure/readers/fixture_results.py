@@ -39,6 +39,9 @@ GIVEN: dict[str, dict[str, Any]] = {
     "guidellm-0.3.json": {**H100, "engine": "vllm"},
     "guidellm-0.5.json": {**H100, "engine": "vllm"},
     "guidellm-0.8.json": {**H100, "engine": "vllm"},
+    # A processor's, so that any GPU can be meant.
+    "llama-bench-0.5.json": {"gpu": "t4", "gpus": 1, "model": "Qwen/Qwen3-0.6B"},
+    "llama-bench-0.5.md": {"gpu": "t4", "gpus": 1, "model": "Qwen/Qwen3-0.6B"},
     "llama-bench.csv": {},
     "llama-bench.json": {},
     "llama-bench.jsonl": {},

@@ -228,6 +228,94 @@ def test_llama_cpp_s_earlier_names_say_the_same() -> None:
     assert printed(reading)["weights_bytes_per_gpu"] == pytest.approx(7165.44 * MIB)
 
 
+# The shape of which llama-cpp-0.5.log was written, with random weights.
+TOY_GEMMA = {
+    "model_type": "gemma3_text",
+    "hidden_size": 256,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "vocab_size": 8192,
+    "max_position_embeddings": 32768,
+    "sliding_window": 512,
+    "sliding_window_pattern": 6,
+    "tie_word_embeddings": True,
+}
+TOY = {"config": TOY_GEMMA, "gpu": "t4"}
+
+
+def test_llama_cpp_since_its_releases_have_numbers() -> None:
+    reading = read_log(log("llama-cpp-0.5.log"))
+    assert (reading.version, reading.missing) == ("b11000", ("model", "gpu"))
+    expected = {"weights": "gguf:Q8_0", "kv": "f16", "pp": 1, "concurrency": 4}
+    assert (expected | {"max_model_len": 8192, "max_num_batched_tokens": 128}).items() <= (
+        reading.scenario.items()
+    )
+    assert printed(reading) == {
+        "weights_bytes": pytest.approx(14.13 * MIB),
+        "weights_bytes_per_gpu": pytest.approx(14.13 * MIB),
+        "activation_bytes_per_gpu": pytest.approx(2.57 * MIB),
+        "cache_bytes": 23 * MIB,
+    }
+    rows = {row.quantity: row for row in compare_log(reading, TOY).rows}
+    for name in ("weights_bytes", "weights_bytes_per_gpu", "cache_bytes"):
+        assert rows[name].inside, name
+
+
+def test_slots_that_share_cells_keep_one_batch_beside_their_windows() -> None:
+    text = log("llama-cpp-0.5.log").replace(
+        "kv_unified            = false", "kv_unified            = true"
+    )
+    text = text.replace("size =   15.00 MiB (   768 cells", "size =   11.25 MiB (  2304 cells")
+    rows = {row.quantity: row for row in compare_log(read_log(text), TOY).rows}
+    # 4 · 512 + 128 tokens, in blocks of 256, of ten layers.
+    assert rows["cache_bytes"].printed == 19.25 * MIB
+    assert rows["cache_bytes"].error_fraction == 0.0
+
+
+def test_buffers_of_another_machine_s_gpus_are_each_their_own() -> None:
+    text = log("llama-cpp-0.5.log")
+    line = next(one for one in text.splitlines() if "RPC0[127.0.0.1:50052] model buffer" in one)
+    two = line.replace("RPC0[127.0.0.1:50052]", "RPC1[Host2:50052]")
+    assert read_log(text.replace(line, f"{line}\n{two}")).scenario["pp"] == 2
+
+
+def test_a_second_context_is_not_the_server_s() -> None:
+    text = log("llama-cpp-0.5.log")
+    again = text[text.index("constructing") :].replace("  8.00 MiB (  2048", "  1.00 MiB (   256")
+    assert printed(read_log(text + again)) == printed(read_log(text))
+    trial = text.replace("no_alloc              = 0", "no_alloc              = 1")
+    smaller = text.replace("  8.00 MiB (  2048", " 16.00 MiB (  4096")
+    assert printed(read_log(trial + smaller)) == printed(read_log(smaller))
+
+
+def test_a_server_that_printed_little_is_told_how_to_say_more() -> None:
+    reading = read_log(log("llama-cpp-0.5-quiet.log"))
+    (told,) = (note for note in reading.notes if note.code == "log_verbosity")
+    assert told.values == {"given": 3, "least": 4}
+    assert "log_without_memory" not in codes(reading)
+
+
+def test_llama_cpp_without_flash_attention_is_said() -> None:
+    text = log("llama-cpp-0.5.log")
+    off = text.replace("flash_attn            = auto", "flash_attn            = disabled")
+    assert codes(read_log(off)) - codes(read_log(text)) == {"log_flash_attention_off"}
+
+
+@pytest.mark.parametrize("buffer", ["CPU_Mapped", "CPU_REPACK", "       AMX"])
+def test_llama_cpp_on_a_processor_is_refused_as_such(buffer: str) -> None:
+    text = log("llama-cpp-0.5-cpu.log").replace("CPU_Mapped", buffer)
+    reading = read_log(text)
+    assert reading.on_cpu
+    assert reading.figure("weights_bytes_per_gpu") is None
+    with pytest.raises(InvalidInput) as refusal:
+        compare_log(reading, TOY)
+    assert refusal.value.code == "log_on_cpu"
+    assert not read_log(log("llama-cpp-0.5.log")).on_cpu
+
+
 def test_a_draft_model_s_pool_is_not_the_model_s() -> None:
     lines = log("sglang-0.5.log").splitlines()
     weights, pool = lines[4], lines[6]
@@ -278,7 +366,13 @@ def test_layers_on_the_host_are_stated() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["main: build = 6500 (12ab34cd)", "build_info: b6500-12ab34cd", "version: 6500 (12ab34cd)"],
+    [
+        "main: build = 6500 (12ab34cd)",
+        "build_info: b6500-12ab34cd",
+        "version: 6500 (12ab34cd)",
+        "0.00.045.545 I cmn  common_param: common_params_print_info: build 6500 (12ab34cd) with GNU",
+        "version: 0.5.0-dev (build 6500, commit 12ab34cd)",
+    ],
 )
 def test_every_way_of_naming_a_build(line: str) -> None:
     text = log("llama-cpp-b6500.log").replace("build: 6500 (12ab34cd)", line)
@@ -393,7 +487,7 @@ def test_a_log_cut_anywhere_is_read_in_part_or_refused(name: str) -> None:
         assert {(one.name, one.value) for one in reading.figures} <= whole
         assert reading.scenario.items() <= stated.items()
         if not reading.figures:
-            assert "log_without_memory" in codes(reading)
+            assert {"log_without_memory", "log_verbosity"} & codes(reading)
 
 
 @pytest.mark.parametrize(

@@ -454,6 +454,18 @@ def test_llama_bench_says_the_same_in_every_form(form: str) -> None:
     assert reading.known["weights"] == "gguf:Q4_K_M"
 
 
+def test_llama_bench_of_0_5_says_the_same_as_a_table() -> None:
+    tests, table = (recognise(data(f"llama-bench-0.5.{form}")) for form in ("json", "md"))
+    for reading in (tests, table):
+        assert reading.version == "b11000"
+        assert (reading.printed_gpu, reading.notes) == ("", ())
+        assert "gpu_layers" not in reading.known  # −1: as many as fit
+    assert [row.workload for row in tests.rows] == [row.workload for row in table.rows]
+    for row, same in zip(tests.rows, table.rows, strict=True):
+        # The table has the mean of rates, not the rate of the mean time.
+        assert middles(row) == pytest.approx(middles(same), rel=0.005)
+
+
 def test_llama_bench() -> None:
     record = read_results(data("llama-bench.json"), "llama-bench.json", {})
     assert record.accelerator == "rtx-4090"
