@@ -103,7 +103,13 @@ def _given(key: str, label: str, types: list[str]) -> str | bytes:
     file = st.file_uploader(
         plain("measure.file"), type=types, key=f"{key}_file", max_upload_size=MOST_MB
     )
-    pasted = st.text_area(label, key=f"{key}_text", height=150, persist_state="session")
+    pasted = st.text_area(
+        label,
+        key=f"{key}_text",
+        height=150,
+        persist_state="session",
+        disabled=file is not None,  # it isn't read then
+    )
     return file.getvalue() if file is not None else (pasted or "").strip()
 
 
@@ -203,7 +209,11 @@ def import_tab() -> None:
     """A measurement's file, or another tool's results, into the list, fitted where it wasn't yet."""
     draw(f'<p class="hr-about">{h("measure.import_about")} {h("import.about")}</p>')
     file = st.file_uploader(
-        plain("measure.file"), type=TYPES, key="measure_import_file", max_upload_size=MOST_MB
+        plain("measure.file"),
+        type=TYPES,
+        key="measure_import_file",
+        max_upload_size=MOST_MB,
+        on_change=_forget_refusal,
     )
     if file is not None:
         results_fields(file.getvalue())
@@ -215,9 +225,14 @@ def import_tab() -> None:
             st.markdown(refusal_text(refused))
 
 
+def _forget_refusal() -> None:
+    """What was said of another file."""
+    st.session_state["measure_import_refused"] = None
+
+
 def _import() -> None:
     file = st.session_state.get("measure_import_file")
-    st.session_state["measure_import_refused"] = None
+    _forget_refusal()
     if file is None:
         return
     try:

@@ -19,6 +19,7 @@ from planner.measure.comparison import (
     median_error,
     that_count,
 )
+from planner.measure.impossible import NOTE as IMPOSSIBLE
 from planner.measure.record import Figure, Record
 from planner.ui import choices, state
 from planner.ui.calibration_words import worse_words
@@ -73,7 +74,9 @@ def result(record: Record, evaluation: Evaluation | None) -> None:
     compared = _compared(record)
     _headline(record, compared)
     _use(record, evaluation)
-    warnings = condition_words(record) + note_words(one for one in record.notes if one != IMPORTED)
+    codes = [one for one in record.notes if one != IMPORTED]
+    codes += [IMPOSSIBLE] if any(IMPOSSIBLE in row.notes for row in record.rows) else []
+    warnings = condition_words(record) + note_words(codes)
     if warnings:
         draw(notes_html(warnings, "warn"))
     if IMPORTED in record.notes:
@@ -120,16 +123,16 @@ def _headline(record: Record, compared: Comparison) -> None:
     }
     own, busy = record.calibration, record.conditions.others_seen
     over = _error_figures(times, fitted=own is not None)
-    if busy:
+    if not over:
+        sentence = h("measure.headline_alone" if own else "measure.headline_none", **said)
+    elif busy:
         sentence = h("measure.headline_busy", **said)
-    elif over:
+    else:
         error = median_error(over)
         before, after = error.before_fraction, error.after_fraction
         key = "measure.headline_plain" if after is None else "measure.headline"
         counts = {"figures": error.figures, "rows": error.rows}
         sentence = h(key, **said, before=before, after=after or 0.0, **counts)
-    else:
-        sentence = h("measure.headline_none", **said)
     more = reached_words(record.rows)
     if own and not busy:
         more += _calibration_errors(own, over, times)
@@ -207,11 +210,10 @@ def changes_for(record: Record, own: OwnCalibration) -> dict[str, object]:
     changes: dict[str, object] = {
         "calibration": own.model_dump(mode="json"),
         "engine": own.engine,
+        "engine_version": own.engine_version or None,  # of another its range would be twice as wide
         "gpu": record.accelerator,
         "device": record.device.model_dump(mode="json") if record.device else None,
     }
-    if now["engine"] != own.engine:
-        changes["engine_version"] = None
     if now["gpu"] != record.accelerator:
         # Sizes and degrees were chosen for another card.
         changes |= dict.fromkeys(("gpus", "tp", "pp", "ep", "dp", "gpu_memory_gib"))

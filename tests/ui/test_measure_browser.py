@@ -80,6 +80,30 @@ def test_cancelling_in_the_browser(browser_page: Page, machine: tuple[str, Path]
     assert len(Store(folder / "home").kept()) == 1
 
 
+def test_the_open_tab_stays_open_and_a_file_goes_before_what_was_pasted(
+    browser_page: Page, machine: tuple[str, Path]
+) -> None:
+    url, folder = machine
+    from tests.ui.machine import measured
+
+    Store(folder / "home").save(measured())
+    logs = ROOT / "tests" / "measure" / "readers" / "fixtures"
+    browser_page.goto(f"{url}/measure?lang=en")
+    browser_page.get_by_role("tab", name="Start-up log").click(timeout=60_000)
+    tab = browser_page.locator('[role="tab"][aria-selected="true"]')
+    expect(tab).to_have_text("Start-up log")
+    pasted = browser_page.locator(".st-key-measure_log_text textarea")
+    expect(pasted).to_be_enabled(timeout=30_000)
+    upload = browser_page.locator(".st-key-measure_log_file input[type=file]")
+    upload.set_input_files(str(logs / "llama-cpp-b6500.log"))
+    expect(pasted).to_be_disabled(timeout=30_000)
+    browser_page.locator(".st-key-measure-use button").click()
+    expect(browser_page.locator(".st-key-calibration-in-use")).to_be_visible(timeout=30_000)
+    expect(tab).to_have_text("Start-up log")
+    browser_page.get_by_text("Español", exact=True).first.click()
+    expect(tab).to_have_text("Registro de arranque", timeout=30_000)
+
+
 def test_nothing_is_wider_than_the_window(browser: Browser, machine: tuple[str, Path]) -> None:
     url, folder = machine
     from tests.ui.machine import measured

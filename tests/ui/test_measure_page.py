@@ -17,7 +17,7 @@ from planner.measure.comparison import compare_record, counted, is_time, median_
 from planner.measure.job import JobView
 from planner.measure.lock import machine_lock
 from planner.measure.own_fit import calibrated
-from planner.measure.record import Conditions, Record, parse_record, record_text
+from planner.measure.record import Conditions, Record, Spread, parse_record, record_text
 from planner.measure.store import Store, renamed
 from planner.ui import measure_device, measure_files, measure_switch
 from planner.ui.calibration_words import worse_words
@@ -479,6 +479,40 @@ def test_an_unsteady_machine_s_errors_are_said_and_its_calibration_offered(
     assert (button.label, button.proto.type) == (text("measure.use", language), "primary")
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_rows_that_are_too_fast_are_said_to_be(language: str, own_machine: Path) -> None:
+    fast = {"tpot_s": Spread(median=1e-6, low=9e-7, high=2e-6, repeats=5)}
+    rows = [row.model_copy(update={"measured": fast}) for row in measured().rows]
+    Store(own_machine).save(calibrated(measured().model_copy(update={"rows": rows})))
+    assert text("measure.note.faster_than_possible", language) in saying(opened(language))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_was_cancelled_before_its_first_row_holds_no_times(
+    language: str, own_machine: Path
+) -> None:
+    loaded = [{"code": "others_during", "load_fraction": 0.5}]
+    changes = {
+        "rows": [],
+        "calibration": None,
+        "notes": ["cpu", "cancelled"],
+        "conditions": Conditions(noisy=True, reasons=loaded),
+    }
+    Store(own_machine).save(measured().model_copy(update=changes))
+    said = saying(opened(language))
+    assert catalogue(language)["measure.headline_none"].rpartition("{device}")[2] in said
+    assert text("measure.note.cancelled", language) in said
+
+
+def test_a_calibration_is_used_with_the_version_that_ran(own_machine: Path) -> None:
+    own = measured().calibration
+    assert own is not None
+    Store(own_machine).save(measured())
+    app = opened(engine="vllm")
+    press(app, "measure-use")
+    assert named(app.text_input, "engine_version").value == own.engine_version
+
+
 # --- Saved -----------------------------------------------------------------------------------------------------------
 
 
@@ -571,7 +605,11 @@ def test_a_foreign_file_is_refused_and_nothing_is_kept(
     clean(app)
     press(app, "measure-import")
     assert Store(own_machine).kept() == []
-    assert catalogue(language)[f"error.{code}"].partition("{")[0] in saying(app)
+    said = catalogue(language)[f"error.{code}"].partition("{")[0]
+    assert said in saying(app)
+    other = ("n.json", record_text(measured()).encode(), "application/json")
+    named(app.file_uploader, "measure_import_file").set_value(other).run()
+    assert said not in saying(app)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -583,6 +621,8 @@ def test_a_calibration_alone_is_taken_and_put_to_use(language: str, own_machine:
     record = Store(own_machine).load(kept.key)
     assert (record.calibration, record.rows, record.accelerator) == (own, [], "t4")
     assert text("measure.note.calibration_alone", language) in saying(app)
+    alone = catalogue(language)["measure.headline_alone"].rpartition("{device}")[2]
+    assert alone in saying(app)
     press(app, "measure-use")
     assert has(app, "drop-calibration")
     assert named(app.selectbox, "gpu").value == "t4"

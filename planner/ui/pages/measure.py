@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import streamlit as st
 
 from planner.evaluation import Evaluation
@@ -14,10 +17,14 @@ from planner.ui.measure_run import run_state
 from planner.ui.measure_saved import pick, show
 from planner.ui.measure_shelf import jobs, owner, shelf
 from planner.ui.measure_switch import measuring_is_on, sharing_is_on
-from planner.ui.state import plain
+from planner.ui.state import language, plain
 from planner.ui.widgets import draw, h, t
 
+if TYPE_CHECKING:
+    from streamlit.elements.lib.mutable_tab_container import TabContainer
+
 SEEN_KEY = "measure_seen"
+TAB_KEY = "measure_tab_at"
 TABS = (
     ("device", device_tab),
     ("endpoint", endpoint_tab),
@@ -41,15 +48,24 @@ def draw_measure(evaluation: Evaluation | None) -> None:
         jobs().collect_left_behind()
         run_state()
     _take_new()
-    for tab, (name, draw_tab) in zip(
-        st.tabs([plain(f"measure.tab_{name}") for name, _ in TABS]), TABS, strict=True
-    ):
+    for tab, (name, draw_tab) in zip(_tabs(), TABS, strict=True):
         with tab, guarded(f"measure-{name}"):
             draw_tab()
     st.subheader(t("measure.saved_title"), anchor="saved")
     with guarded("measure-saved"):
         if (record := pick()) is not None:
             result(record, evaluation)
+
+
+def _tabs() -> Sequence[TabContainer]:
+    """The tabs, the open one staying open whatever appears above it and in whichever language."""
+    labels = [plain(f"measure.tab_{name}") for name, _ in TABS]
+    last = st.session_state.get(TAB_KEY, 0)
+    tabs = st.tabs(
+        labels, default=labels[last], key=f"measure_tabs_{language()}", on_change="rerun"
+    )
+    st.session_state[TAB_KEY] = next((i for i, tab in enumerate(tabs) if tab.open), last)
+    return tabs
 
 
 def _take_new() -> None:
