@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from planner.measure.comparison import Compared, compare_record, is_rate, is_time, median_errors
+from planner.measure.comparison import (
+    Compared,
+    Comparison,
+    compare_record,
+    is_rate,
+    is_time,
+    median_errors,
+)
 from planner.measure.impossible import NOTE
 from planner.measure.noise import drift_factor
 from planner.measure.nvml import Gpu, Nvidia
 from planner.measure.probe import Probe, Target
 from planner.measure.record import Figure, Record
 from planner.quantity import Estimate
+from planner.report_tables import left_table
 from planner.ui.calibration_words import worse_words
 from planner.ui.device_words import device_words
 from planner.ui.locale import say_error, text
@@ -164,20 +172,43 @@ def _ratio(error: float | None, language: str) -> str:
     return ("+" if shown > 0 else "") + format_value(shown, "percent", language)
 
 
-def _row(one: Compared, impossible: bool, language: str) -> str:
+def _row(one: Compared, impossible: bool, language: str) -> list[str]:
     kind = "time" if is_time(one.quantity) else "rate" if is_rate(one.quantity) else "bytes"
     measured, before = (
         format_value(value, kind, language)
         for value in (one.measured.median, float(one.before.mid))
     )
-    after = "–" if one.after is None else format_value(float(one.after.mid), kind, language)
+    # Memory doesn't depend on a calibration, so that it has nothing to show there.
+    own, own_error = (None, None) if kind == "bytes" else (one.after, one.after_error_fraction)
+    after = "–" if own is None else format_value(float(own.mid), kind, language)
     marks = {"noisy_mark": one.noisy, "impossible_mark": impossible}
     mark = ", ".join(text(f"measure.cli.{key}", language) for key, holds in marks.items() if holds)
-    return (
-        f"  {one.row:<56} {one.quantity:<22} {measured:<10} "
-        f"{before:<10} {_ratio(one.before_error_fraction, language):<9} "
-        f"{after:<10} {_ratio(one.after_error_fraction, language):<9} {mark}"
-    ).rstrip()
+    return [
+        one.row,
+        text(f"figure.{one.quantity}", language),
+        measured,
+        before,
+        _ratio(one.before_error_fraction, language),
+        after,
+        _ratio(own_error, language),
+        mark,
+    ]
+
+
+def _compared(record: Record, found: Comparison, language: str) -> list[str]:
+    """Each figure predicted and measured, then the runs that weren't measured with why; an error has no heading."""
+    columns = ("row", "figure", "measured", "before", "", "after", "", "")
+    header = [text(f"measure.cli.column.{name}", language) if name else "" for name in columns]
+    fast = {row.id for row in record.rows if NOTE in row.notes}
+    # Of a row that is too fast the times are; its memory is what it is.
+    lines = [
+        _row(one, one.row in fast and is_time(one.quantity), language) for one in found.figures
+    ]
+    for row in record.rows:
+        if row.outcome != "measured":
+            said = [row.id, text(f"measure.outcome.{row.outcome}", language)]
+            lines.append([*said, *("" for _ in columns[len(said) :])])
+    return [f"  {line}" for line in left_table([header, *lines])]
 
 
 def reason_text(reason: Mapping[str, Any], language: str) -> str:
@@ -208,23 +239,9 @@ def measured_text(record: Record, language: str) -> str:
         lines += [text("measure.note.memory_kept", language), ""]
     if record.figures:
         lines += [text("measure.cli.rates", language), *_figures(record, language), ""]
-    heads = [
-        text(f"measure.cli.column.{x}", language)
-        for x in ("row", "figure", "measured", "before", "after")
-    ]
-    lines.append(
-        f"  {heads[0]:<56} {heads[1]:<22} {heads[2]:<10} {heads[3]:<20} {heads[4]}".rstrip()
-    )
-    fast = {row.id for row in record.rows if NOTE in row.notes}
-    # Of a row that is too fast the times are; its memory is what it is.
-    lines += [
-        _row(one, one.row in fast and is_time(one.quantity), language) for one in found.figures
-    ]
-    for row in record.rows:
-        if row.outcome != "measured":
-            lines.append(f"  {row.id:<56} {text(f'measure.outcome.{row.outcome}', language)}")
+    lines += _compared(record, found, language)
     lines += [f"  {row}: {say_error(error, language)}" for row, error in found.refused]
-    if fast:
+    if any(NOTE in row.notes for row in record.rows):
         lines += ["", text("measure.cli.impossible", language)]
     if any("extrapolated" in row.notes for row in record.rows):
         lines += ["", text("measure.cli.extrapolated", language)]
@@ -237,7 +254,7 @@ def measured_text(record: Record, language: str) -> str:
                     text(
                         f"measure.cli.error.{role}{alone}",
                         language,
-                        quantity=quantity,
+                        quantity=text(f"figure.{quantity}", language),
                         before=error.before_fraction,
                         after=error.after_fraction,
                         rows=error.rows,

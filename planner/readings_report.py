@@ -9,6 +9,7 @@ from planner.errors import Note
 from planner.measure.comparison import Compared, compare_record
 from planner.measure.readers import LogComparison, LogReading, LogRow, ResultsReading, row_notes
 from planner.measure.record import Record, counting
+from planner.report_tables import left_table
 from planner.ui.locale import catalogue, say_error, say_note, text
 from planner.ui.locale.numbers import format_value
 
@@ -36,7 +37,7 @@ def comparison_text(reading: LogReading, found: LogComparison, language: str) ->
     ]
     header = [text(f"log.column.{name}", language) for name in ("figure", "printed", "predicted")]
     header += [text("log.column.range", language), text("log.column.error", language)]
-    lines += _table([header, *(_cells(row, language) for row in found.rows)])
+    lines += left_table([header, *(_cells(row, language) for row in found.rows)])
     if not found.rows:
         lines.append(text("log.nothing", language))
     if found.assumed:
@@ -45,15 +46,6 @@ def comparison_text(reading: LogReading, found: LogComparison, language: str) ->
     if found.notes:
         lines += ["", *(f"- {say_note(note, language)}" for note in found.notes)]
     return "\n".join(lines)
-
-
-def _table(cells: list[list[str]]) -> list[str]:
-    """Lines of a table whose columns are as wide as what stands in them."""
-    widths = [max(len(line[at]) for line in cells) for at in range(len(cells[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in cells
-    ]
 
 
 def import_text(reading: ResultsReading, record: Record, written: str | None, language: str) -> str:
@@ -77,7 +69,7 @@ def import_text(reading: ResultsReading, record: Record, written: str | None, la
     found = compare_record(record)
     columns = ("row", "figure", "measured", "predicted", "before", "after")
     header = [text(f"import.column.{name}", language) for name in columns]
-    lines += _table([header, *(_compared(one, language) for one in found.figures)])
+    lines += left_table([header, *(_compared(one, language) for one in found.figures)])
     lines += [f"{row}: {say_error(error, language)}" for row, error in found.refused]
     notes = [*reading.notes, *row_notes(record.rows)]
     lines += ["", *(f"- {_noted(note, language)}" for note in notes)]

@@ -29,6 +29,15 @@ def fine_percent(value: float | None, *, signed: bool = False) -> str:
     return f"{value * 100:{'+' if signed else ''}.2f} %".replace("-", "−")
 
 
+def left_table(lines: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table for a terminal, with every column to the left; the first line is the header."""
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
 def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table for a terminal; numbers to the right of the first column."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]

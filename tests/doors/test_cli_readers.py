@@ -110,6 +110,43 @@ def test_a_measurement_of_ours_is_shown_again(
     assert (code, said) == (1, text("error.measurement_not_json", "en") + "\n")
 
 
+@pytest.mark.parametrize(
+    ("language", "names", "predicted"),
+    [
+        ("en", ("Prefill", "Weights, whole model", "Peak memory of tensors"), "Predicted"),
+        ("es", ("Prefill", "Pesos, modelo entero", "Memoria máxima de los tensores"), "Predicho"),
+    ],
+)
+@pytest.mark.parametrize("has_calibration", [True, False])
+def test_figures_go_by_their_names_and_memory_is_not_calibrated(
+    language: str, names: tuple[str, ...], predicted: str, has_calibration: bool
+) -> None:
+    record = measured()
+    blank = {"low": 1e9, "median": 1e9, "high": 1e9, "repeats": 1}
+    memory = dict.fromkeys(("weights_bytes", "peak_bytes", "cache_bytes_per_token"), blank)
+    first = record.rows[0].model_dump()
+    first["measured"] |= memory
+    lacking = {"id": "a run that was not", "measured": {}, "outcome": "out_of_memory"}
+    rows = [first, {**first, **lacking}, *(row.model_dump() for row in record.rows[1:])]
+    changes = {"rows": rows} | ({} if has_calibration else {"calibration": None})
+    said = measured_text(type(record).model_validate({**record.model_dump(), **changes}), language)
+    for raw in (*memory, "prefill_s", "tpot_s"):
+        assert raw not in said
+    lines = said.splitlines()
+    (head,) = (line for line in lines if f" {predicted} " in line)
+    figures = head.index(text("measure.cli.column.figure", language))
+    before = head.index(predicted)
+    calibrated = head.index(text("measure.cli.column.after", language))
+    for name in names:
+        line = next(line for line in lines if line[figures:].startswith(f"{name} "))
+        assert line[before - 1] == " " != line[before]
+        is_shown = name == "Prefill" and has_calibration
+        assert (line[calibrated:].split()[:2] != ["–", "–"]) == is_shown
+    outcome = text("measure.outcome.out_of_memory", language)
+    assert any(line[figures:] == outcome for line in lines)
+    assert any(line.startswith("Prefill: ") for line in lines)
+
+
 def test_imported_results_are_shown_again(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -126,6 +126,7 @@ def test_the_command_line_says_that_a_row_is_too_fast(language: str) -> None:
     for value, times in ((1e-6, 1), (0.01, 0)):
         made = without_the_impossible(record(figure="tpot_s", value=value))
         said = measured_text(made, language)
-        (line,) = (line for line in said.splitlines() if " tpot_s " in line)
+        name = text("figure.tpot_s", language)
+        (line,) = (line for line in said.splitlines() if f" {name} " in line)
         assert line.count(text("measure.cli.impossible_mark", language)) == times
         assert said.count(text("measure.cli.impossible", language)) == times

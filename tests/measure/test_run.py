@@ -337,7 +337,7 @@ def test_a_disk_that_is_full_for_a_while_stops_no_measurement(
     flags = ["--device", "cpu", "--quick", "--no-check", "--model", str(tmp_path / "config.json")]
     code = main(["measure", *flags, "-o", str(output), "--lang", "en"])
     said = capsys.readouterr()
-    assert "prefill_s" in said.out
+    assert " Prefill " in said.out
     refusal = f"{output} can't be written: No space left on device."
     assert said.err.count(f"{refusal} The measurement goes on") == 1
     if fails == 2:
