@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from planner.catalog.engine_profiles import engine
 from planner.catalog.measurements import Measurement, read_measurements
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
 from planner.cli_output import show
@@ -28,9 +29,11 @@ from planner.measure.record import (
 from planner.measure.refit import by_plan, outcome_json, refit, refitted_notes
 from planner.measure.write import write
 from planner.ui.calibration_words import worse_words
-from planner.ui.locale import say_error, say_note
+from planner.ui.locale import say_error, say_note, text
+from planner.ui.locale.numbers import significant
 
 JSON = ".json"
+DIGITS = 4  # of a constant
 
 
 def run_calibrate(
@@ -62,8 +65,21 @@ def run_calibrate(
     if arguments.json:
         print_json({"calibrations": [one.model_dump(mode="json") for one in found]})
     else:
-        show("\n".join(line for one in found for line in calibration_lines(one, language)))
+        stated = _stated_versions(rows, records)
+        lines = []
+        for one in found:
+            is_assumed = one.engine_version not in stated
+            lines += calibration_lines(one, language, version_assumed=is_assumed)
+        if arguments.output is not None:
+            lines.append(text("measure.cli.written", language, file=arguments.output))
+        show("\n".join(lines))
     return 0
+
+
+def _stated_versions(rows: Sequence[Measurement], records: Sequence[Record]) -> set[str]:
+    """The engine versions that runs say they ran in."""
+    every = (*rows, *(row for record in records for row in measurements_of(record)))
+    return {str(row.scenario.get("engine_version") or "") for row in every}
 
 
 def _nothing_found(rows: Sequence[Measurement], language: str) -> InvalidInput:
@@ -87,14 +103,26 @@ def _nothing_found(rows: Sequence[Measurement], language: str) -> InvalidInput:
     )
 
 
-def calibration_lines(own: OwnCalibration, language: str) -> list[str]:
-    """What a calibration found, as text: errors before and after, then the constants with how sure each is."""
+def calibration_lines(
+    own: OwnCalibration, language: str, *, version_assumed: bool = False
+) -> list[str]:
+    """What a calibration found, as text: errors before and after, then the constants with how sure each is.
+
+    Args:
+        version_assumed: no run said which version of the engine it ran in.
+    """
     values: dict[str, object] = {
         "name": own.name,
         "accelerator": own.accelerator,
         "engine": own.engine,
     }
     lines = [say_note(Note("calibrated", values), language)]
+    if version_assumed:
+        version: dict[str, object] = {
+            "engine": engine(own.engine).name,
+            "version": own.engine_version,
+        }
+        lines.append("  " + say_note(Note("calibrated_version_assumed", version), language))
     for what, error in (("tpot", own.tpot), ("ttft", own.ttft)):
         if error is not None:
             told: dict[str, object] = {
@@ -110,7 +138,7 @@ def calibration_lines(own: OwnCalibration, language: str) -> list[str]:
         for key, constant in entries.items():
             told = {
                 "key": f"{file}: {key}",
-                "value": f"{constant.value:.4g}",
+                "value": significant(constant.value, language, DIGITS),
                 "deviation": constant.deviation,
             }
             code = "calibrated_at_bound" if constant.at_bound else "calibrated_constant"
@@ -127,9 +155,9 @@ def calibration_values(path: str, gpu: str | None) -> dict[str, Any]:
     Raises:
         InvalidInput: where the file isn't a measurement or a calibration, or holds none.
     """
-    text = _text(Path(path), "calibration")
-    if is_measurement(text):
-        record = parse_record(text, "calibration")
+    content = _text(Path(path), "calibration")
+    if is_measurement(content):
+        record = parse_record(content, "calibration")
         if record.calibration is None:
             record = calibrated(record)
         if record.calibration is None:
@@ -140,14 +168,14 @@ def calibration_values(path: str, gpu: str | None) -> dict[str, Any]:
         elif gpu is None:
             found["gpu"] = record.accelerator
         return found
-    own = _calibration_alone(text)
+    own = _calibration_alone(content)
     return {"calibration": own.model_dump(mode="json")} | (
         {"gpu": own.accelerator} if gpu is None else {}
     )
 
 
-def _calibration_alone(text: str) -> OwnCalibration:
-    data = json_of(text, "calibration")
+def _calibration_alone(content: str) -> OwnCalibration:
+    data = json_of(content, "calibration")
     if not isinstance(data, dict):
         raise InvalidInput("measurement_foreign", field="calibration")
     return parse_own_calibration(data)
@@ -204,5 +232,5 @@ def _text(path: Path, field: str) -> str:
 
 
 def _write(path: Path, record: Record | None, own: OwnCalibration) -> None:
-    text = record_text(record) if record else own.model_dump_json(indent=1) + "\n"
-    write_whole(path, text)
+    content = record_text(record) if record else own.model_dump_json(indent=1) + "\n"
+    write_whole(path, content)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.catalog.engine_profiles import engine
 from planner.cli import main
 from planner.measure.record import Record, Row, Spread, parse_record, record_text
 
@@ -102,6 +103,60 @@ def test_a_group_of_runs_that_gets_worse_is_named(
     assert main(["calibrate", str(table), "--json"]) == 0
     (own,) = json.loads(capsys.readouterr().out)["calibrations"]
     assert [one["by"] for one in own["tpot"]["worse"]] == ["concurrency"]
+
+
+def runs_of(version: str) -> str:
+    """A table of two runs, of a version of the engine or of none that is stated."""
+    head = (
+        "id,engine,engine_version,model,gpu,weights,input_tokens,output_tokens,concurrency,tpot_s"
+    )
+    runs = ((1, 0.0071), (16, 0.0098))
+    rows = [
+        f"{users},vllm,{version},Qwen/Qwen3-8B,h100,bf16,1000,200,{users},{tpot_s}"
+        for users, tpot_s in runs
+    ]
+    return "\n".join([head, *rows]) + "\n"
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_a_version_that_was_assumed_is_said(
+    language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, written = tmp_path / "runs.csv", tmp_path / "own.json"
+    newest = engine("vllm").newest
+    for version, is_said in (("", True), ("0.11.0", False)):
+        table.write_text(runs_of(version))
+        assert main(["calibrate", str(table), "-o", str(written), "--lang", language]) == 0
+        said = capsys.readouterr().out
+        assert (f"vLLM {newest}" in said, "engine_version" in said) == (is_said, is_said)
+        assert json.loads(written.read_text())["engine_version"] == (version or newest)
+
+
+@pytest.mark.parametrize(("language", "said"), [("en", "Written to"), ("es", "Escrito en")])
+def test_the_file_that_was_written_is_said(
+    language: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, written = tmp_path / "runs.csv", tmp_path / "own.json"
+    table.write_text(runs_of("0.11.0"))
+    flags = ["calibrate", str(table), "--lang", language]
+    assert main([*flags, "-o", str(written)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{said} {written}."
+    assert main(flags) == 0
+    assert said not in capsys.readouterr().out
+    assert main([*flags, "-o", str(written), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["calibrations"]) == 1
+
+
+@pytest.mark.parametrize(("language", "point"), [("en", "."), ("es", ",")])
+def test_constants_are_written_as_the_language_does(
+    language: str, point: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "runs.csv"
+    table.write_text(runs_of("0.11.0"))
+    assert main(["calibrate", str(table), "--lang", language]) == 0
+    values = re.findall(r"vllm: \S+ = (\S+?),? ", capsys.readouterr().out)
+    assert values
+    assert all(re.fullmatch(rf"0{re.escape(point)}\d+", value) for value in values)
 
 
 HEADER = "model,gpu,engine,tpot_s,note\n"
