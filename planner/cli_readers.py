@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +13,10 @@ from planner.cli_flags import add_scenario_flags, given_model, scenario_values
 from planner.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from planner.measure.readers import LogReading, ResultsReading
     from planner.measure.record import Record
 
+ASKING = ("reading_incomplete", "reading_names_unknown")
 SPARE_BYTES = 1  # read beyond the limit, to see that there is more
 
 
@@ -27,11 +31,12 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 def run_log(arguments: argparse.Namespace, language: str) -> int:
     """`measure log`: each memory line, printed against predicted."""
     from planner.cli_output import print_json, show
-    from planner.measure.readers import compare_log, read_log
+    from planner.measure.readers import compare_log
     from planner.readings_report import comparison_json, comparison_text
 
-    reading = read_log(read_file(arguments.file))
-    found = compare_log(reading, _given(arguments, language))
+    reading = _log(read_file(arguments.file), language)
+    with _asking_by_flag(reading, arguments):
+        found = compare_log(reading, _given(arguments, language))
     if arguments.json:
         print_json(comparison_json(reading, found, language))
     else:
@@ -39,12 +44,82 @@ def run_log(arguments: argparse.Namespace, language: str) -> int:
     return 0
 
 
+def _log(content: bytes, language: str) -> LogReading:
+    """A log as read.
+
+    Raises:
+        InvalidInput: where it is none, which names `measure import` where the file is meant for that.
+    """
+    from planner.measure.readers import read_log, recognise
+    from planner.measure.record import calibration_record, is_measurement
+    from planner.ui.locale import text
+
+    if is_measurement(content) or calibration_record(content) is not None:
+        raise InvalidInput("log_is_own", field="log")
+    try:
+        return read_log(content)
+    except InvalidInput as refusal:
+        if refusal.code != "log_foreign":
+            raise
+        try:
+            tool = text(f"import.tool.{recognise(content).tool}", language)
+        except InvalidInput:
+            raise refusal from None
+        raise InvalidInput("log_is_results", field="log", tool=tool) from None
+
+
+def _results(content: bytes) -> ResultsReading:
+    """Another tool's results as read.
+
+    Raises:
+        InvalidInput: where they are none, which names `measure log` where the file is meant for that.
+    """
+    from planner.catalog.engine_profiles import engine
+    from planner.measure.readers import read_log, recognise
+    from planner.measure.readers.untrusted import OWN_MAX_BYTES
+
+    try:
+        return recognise(content, limit_bytes=OWN_MAX_BYTES)
+    except InvalidInput as refusal:
+        if refusal.code not in ("results_foreign", "results_not_json"):
+            raise
+        try:
+            tool = engine(read_log(content).tool).name
+        except InvalidInput:
+            raise refusal from None
+        raise InvalidInput("results_are_log", field="results", tool=tool) from None
+
+
+@contextmanager
+def _asking_by_flag(
+    reading: LogReading | ResultsReading, arguments: argparse.Namespace
+) -> Iterator[None]:
+    """Has what a file doesn't say asked for by its flags, beside the model and the GPU that it names; data keep fields.
+
+    Raises:
+        InvalidInput: what was raised inside, so put.
+    """
+    try:
+        yield
+    except InvalidInput as refusal:
+        code, values = refusal.code, dict(refusal.values)
+        missing = values.get("missing")
+        if arguments.json or code not in ASKING or not isinstance(missing, tuple):
+            raise
+        values["missing"] = tuple(f"--{name.replace('_', '-')}" for name in missing)
+        printed = [one for one in (reading.printed_model, reading.printed_gpu) if one]
+        if code == "reading_incomplete" and printed:
+            code = "reading_incomplete_beside"
+            values["printed"] = " · ".join(printed)
+        raise InvalidInput(code, field=refusal.field, **values) from None
+
+
 def add_import(parser: argparse.ArgumentParser) -> None:
     """The flags of `measure import`: the file, and whatever it doesn't state."""
     parser.add_argument(
         "file",
         help="results of vllm bench, SGLang's bench_serving, GuideLLM, AIPerf, GenAI-Perf or llama-bench, or a "
-        "measurement of ours, to see it again; - for standard input",
+        "measurement or calibration of ours, to see it again; - for standard input",
     )
     add_scenario_flags(parser, required=False)
     parser.add_argument(
@@ -61,14 +136,14 @@ def add_import(parser: argparse.ArgumentParser) -> None:
 def run_import(arguments: argparse.Namespace, language: str) -> int:
     """`measure import`: another tool's results as a measurement, with the calibration that they give.
 
-    A measurement of ours is shown as it is.
+    A measurement or calibration of ours is shown as it is.
     """
     from planner.cli_output import print_json, show
     from planner.measure.keep import keep, require_writable
     from planner.measure.own_fit import calibrated
-    from planner.measure.readers import complete, recognise
+    from planner.measure.readers import complete
     from planner.measure.readers.untrusted import OWN_MAX_BYTES
-    from planner.measure.record import is_measurement, parse_record
+    from planner.measure.record import calibration_record, is_measurement, parse_record
     from planner.readings_report import import_text
 
     if arguments.output is not None:
@@ -76,9 +151,13 @@ def run_import(arguments: argparse.Namespace, language: str) -> int:
     content = read_file(arguments.file, OWN_MAX_BYTES)
     if is_measurement(content):
         return _show_own(parse_record(content), arguments, language)
-    reading = recognise(content, limit_bytes=OWN_MAX_BYTES)
+    if (alone := calibration_record(content)) is not None:
+        return _show_own(alone, arguments, language)
+    reading = _results(content)
     given = _given(arguments, language) | {"name": arguments.name, "date": arguments.date}
-    record = calibrated(complete(reading, given, "" if arguments.file == "-" else arguments.file))
+    with _asking_by_flag(reading, arguments):
+        record = complete(reading, given, "" if arguments.file == "-" else arguments.file)
+    record = calibrated(record)
     if arguments.output is not None:
         keep(Path(arguments.output), record)
     if arguments.json:
@@ -89,7 +168,7 @@ def run_import(arguments: argparse.Namespace, language: str) -> int:
 
 
 def _show_own(record: Record, arguments: argparse.Namespace, language: str) -> int:
-    """What `measure` or `measure endpoint` wrote, as it said it then, with today's predictions."""
+    """What `measure`, `measure endpoint` or `calibrate` wrote, as it said it then, with today's predictions."""
     from planner.cli_output import print_json, show
     from planner.endpoint_report import endpoint_json, endpoint_text
     from planner.measure.keep import keep
@@ -100,6 +179,10 @@ def _show_own(record: Record, arguments: argparse.Namespace, language: str) -> i
         keep(Path(arguments.output), record)
     if arguments.json:
         print_json((endpoint_json if is_endpoint else measured_json)(record, language))
+    elif record.calibration is not None and "calibration_alone" in record.notes:
+        from planner.cli_calibrate import calibration_lines
+
+        show("\n".join(calibration_lines(record.calibration, language)))
     else:
         show((endpoint_text if is_endpoint else measured_text)(record, language))
     return 0

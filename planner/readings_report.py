@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from planner.catalog.engine_profiles import engine
@@ -77,6 +78,9 @@ def import_text(reading: ResultsReading, record: Record, written: str | None, la
     lines += ["", text(key, language)]
     if written is not None:
         lines.append(text("import.written", language, file=written))
+    if record.calibration is not None:
+        key = "import.next_unwritten" if written is None else "import.next"
+        lines.append(text(key, language, file=shlex.quote(written or "")))
     return "\n".join(lines)
 
 

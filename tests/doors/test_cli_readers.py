@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from planner.cli import main
+from planner.cli_calibrate import calibration_lines
 from planner.measure.record import parse_record, record_text
 from planner.measure_report import measured_json, measured_text
 from planner.ui.locale import text
@@ -19,6 +20,7 @@ FIXTURES = Path(__file__).parents[1] / "measure" / "readers" / "fixtures"
 LOG = str(FIXTURES / "vllm-0.11.log")
 SWEEP = str(FIXTURES / "vllm-serve-sweep.jsonl")
 ON = ("--gpu", "h100", "--engine-version", "0.11.0", "--weights", "native", "--gpus", "1")
+LENGTHS = ("--input-tokens", "512", "--output-tokens", "128", "--concurrency", "8")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -61,10 +63,61 @@ def test_a_log_from_standard_input(
 def test_what_a_file_does_not_say_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, said = run(capsys, "log", LOG)
     assert code == 1
-    assert "gpu" in said
+    assert "--gpu" in said
     code, out, _ = run(capsys, "import", SWEEP, "--gpu", "h100", "--json")
     assert code == 1
     assert json.loads(out)["error"]["values"]["missing"] == ["engine_version", "weights", "gpus"]
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+@pytest.mark.parametrize(
+    ("verb", "file", "printed", "flags"),
+    [
+        ("log", LOG, "Qwen/Qwen3-8B", "--gpu."),
+        (
+            "import",
+            SWEEP,
+            "meta-llama/Llama-3.1-8B-Instruct",
+            "--gpu, --engine-version, --weights, --gpus.",
+        ),
+        (
+            "import",
+            str(FIXTURES / "llama-bench.md"),
+            "qwen2 7B Q4_K - Medium",
+            "--model, --gpu, --gpus",
+        ),
+    ],
+)
+def test_it_is_asked_for_by_flag_beside_what_the_file_names(
+    capsys: pytest.CaptureFixture[str],
+    language: str,
+    verb: str,
+    file: str,
+    printed: str,
+    flags: str,
+) -> None:
+    code, _, said = run(capsys, verb, file, "--lang", language)
+    assert code == 1
+    assert printed in said
+    assert f": {flags}" in said
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_a_file_for_the_other_verb_is_sent_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, language: str
+) -> None:
+    for file in sorted(FIXTURES.iterdir()):
+        verb, other = ("import", "log") if file.suffix == ".log" else ("log", "import")
+        code, _, said = run(capsys, verb, str(file), "--lang", language)
+        assert (code, f"measure {other}" in said) == (1, True), file.name
+    own = tmp_path / "measured.json"
+    own.write_text(record_text(measured()))
+    code, _, said = run(capsys, "log", str(own), "--lang", language)
+    assert (code, "measure import" in said) == (1, True)
+    own.write_text("neither\n")
+    for verb, code in (("log", "log_foreign"), ("import", "results_foreign")):
+        assert run(capsys, verb, str(own))[0] == 1
+        assert json.loads(run(capsys, verb, str(own), "--json")[1])["error"]["code"] == code
 
 
 def test_what_cannot_be_opened_or_read_is_said(
@@ -83,7 +136,7 @@ def test_an_import_is_a_measurement_with_its_calibration(
     target = tmp_path / "measured.json"
     code, out, _ = run(capsys, "import", SWEEP, *ON, "--date", "2026-11-30", "-o", str(target))
     assert code == 0
-    assert str(target) in out
+    assert f"estimate --calibration {target}" in out
     record = parse_record(target.read_bytes())
     assert (record.name, record.date[:10], record.origin) == (
         "vllm-serve-sweep",
@@ -93,6 +146,33 @@ def test_an_import_is_a_measurement_with_its_calibration(
     assert record.calibration is not None
     code, out, _ = run(capsys, "import", SWEEP, *ON, "--date", "2026-11-30", "--json")
     assert parse_record(out) == record
+
+
+@pytest.mark.parametrize(("language", "file"), [("en", "FILE"), ("es", "ARCHIVO")])
+def test_an_import_says_what_to_do_with_its_calibration(
+    capsys: pytest.CaptureFixture[str], language: str, file: str
+) -> None:
+    code, out, _ = run(capsys, "import", SWEEP, *ON, "--lang", language)
+    assert (code, f"-o {file}" in out, f"estimate --calibration {file}" in out) == (0, True, True)
+    few = str(FIXTURES / "vllm-latency.json")
+    flags = ("--model", "Qwen/Qwen3-8B", "--engine", "vllm", *LENGTHS)
+    code, out, _ = run(capsys, "import", few, *ON, *flags, "--lang", language)
+    assert (code, "--calibration" in out) == (0, False)
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_a_calibration_alone_is_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, language: str
+) -> None:
+    own = measured().calibration
+    assert own is not None
+    file, copy = tmp_path / "calibration.json", tmp_path / "copy.json"
+    file.write_text(own.model_dump_json())
+    for one in (file, copy):
+        code, out, _ = run(capsys, "import", str(one), "--lang", language, "-o", str(copy))
+        assert (code, out.splitlines()) == (0, calibration_lines(own, language))
+    code, out, _ = run(capsys, "import", str(file), "--json")
+    assert (code, json.loads(out)) == (0, measured_json(parse_record(copy.read_bytes()), language))
 
 
 def test_a_measurement_of_ours_is_shown_again(
@@ -108,6 +188,7 @@ def test_a_measurement_of_ours_is_shown_again(
     file.write_text(record_text(measured())[:-200])
     code, _, said = run(capsys, "import", str(file), "--lang", "en")
     assert (code, said) == (1, text("error.measurement_not_json", "en") + "\n")
+    assert "isn't whole" in said
 
 
 @pytest.mark.parametrize(
