@@ -155,13 +155,12 @@ def _is_refusal(error: Exception) -> bool:
     return isinstance(error, kinds) or type(error).__name__.startswith("StrictDataclass")
 
 
-def _not_buildable(kind: str, error: Exception) -> Unsupported:
+def refused(kind: str, error: Exception, code: str = "model_not_buildable") -> Unsupported:
+    """Why transformers can't build, or can't run, a model of this type."""
     from transformers import __version__ as version
 
     reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-    return Unsupported(
-        "model_not_buildable", field="model", model=kind, version=version, reason=reason
-    )
+    return Unsupported(code, field="model", model=kind, version=version, reason=reason)
 
 
 def configured(config: Mapping[str, Any]) -> Any:
@@ -181,7 +180,7 @@ def configured(config: Mapping[str, Any]) -> Any:
     except Exception as error:
         if not _is_refusal(error):
             raise
-        raise _not_buildable(kind, error) from error
+        raise refused(kind, error) from error
 
 
 def _fill(model: Any) -> None:
@@ -250,7 +249,7 @@ def build(
     except (RuntimeError, MemoryError) as error:
         raise understood(error) from error
     except (ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
-        raise _not_buildable(str(config.get("model_type", "")), error) from error
+        raise refused(str(config.get("model_type", "")), error) from error
     return built_from(model, timer)
 
 

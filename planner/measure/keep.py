@@ -80,7 +80,7 @@ def write_whole(path: Path, content: str) -> None:
             if place.exists():
                 shutil.copymode(place, beside)
             os.replace(beside, place)
-        except OSError:
+        except BaseException:  # a signal's among them
             with suppress(OSError):
                 beside.unlink(missing_ok=True)
             raise

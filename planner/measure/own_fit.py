@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from math import log
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,13 @@ from planner.catalog.measurements import DECODED, POISSON, RATES, READ, Measurem
 from planner.catalog.own_calibration import OwnCalibration, OwnConstant, OwnError, least_band
 from planner.deployment import calibration_key
 from planner.errors import PlannerError
-from planner.measure.fit.own_plan import own_stages
+from planner.measure.fit.own_plan import NOISE, own_stages
 from planner.measure.fit.plans import Stage
 from planner.measure.fit.problem import Observation, errors, median_error, observations
 from planner.measure.impossible import is_impossible, without_the_impossible
 from planner.measure.predict import Run, resolve_run
 from planner.measure.record import FEWEST, Record, Row, counting, measurements_of
+from planner.measure.spread import NORMAL90
 from planner.measure.worse import worse_groups
 from planner.quantity import FloatArray
 from planner.scenario import canonical_text
@@ -54,11 +56,35 @@ def calibrated(record: Record) -> Record:
     if groups:
         runs = max(groups.values(), key=len)
         checks = _groups(measurements_of(record, "check")).get(_place(runs[0]), [])
-        found = _fitted(record.name, record.date[:10], runs, checks)
+        noise = _noise(counting(record)) if record.conditions.noisy else None
+        found = _fitted(record.name, record.date[:10], runs, checks, noise)
         if found is not None and record.conditions.noisy:
             found = _disturbed(found, counting(record))
-        notes += [REJECTED] if found is None and len(runs) >= FEWEST else []
+        notes += [REJECTED] if _is_rejected(found, runs) else []
     return record.model_copy(update={"calibration": found, "notes": notes})
+
+
+def _is_rejected(found: OwnCalibration | None, runs: Sequence[Run]) -> bool:
+    """Whether there were enough runs of a figure for a fit, and none of it was kept."""
+    if found is None:
+        return len(runs) >= FEWEST
+    groups = {group for one in _seen(runs) for group in (DECODED, READ) if one.quantity in group}
+    return any(error is None and group in groups for group, error in _errors_of(found))
+
+
+def _errors_of(own: OwnCalibration) -> tuple[tuple[tuple[str, ...], OwnError | None], ...]:
+    return (DECODED, own.tpot), (READ, own.ttft)
+
+
+def _noise(rows: Sequence[Row]) -> float:
+    """What the figures' logarithms deviate by, by the ranges of a usual row of a machine that wasn't quiet."""
+    wide = [
+        log(value.high / value.low) / (2.0 * NORMAL90)
+        for row in rows
+        for name, value in row.measured.items()
+        if name in PREFERRED
+    ]
+    return max(NOISE, float(np.median(wide))) if wide else NOISE
 
 
 def _disturbed(own: OwnCalibration, rows: Sequence[Row]) -> OwnCalibration:
@@ -147,14 +173,19 @@ def _spread_out(runs: list[Run]) -> list[Run]:
 
 
 def _fitted(
-    name: str, date: str, runs: Sequence[Run], checks: Sequence[Run]
+    name: str, date: str, runs: Sequence[Run], checks: Sequence[Run], noise: float | None = None
 ) -> OwnCalibration | None:
-    """The calibration of the runs; of one figure alone where a fit to the other isn't to be trusted."""
+    """The calibration of the runs; of one figure alone where a fit to the other isn't to be trusted.
+
+    Args:
+        noise: standard deviation of the figures' logarithms, on a machine that wasn't quiet; None on one that was.
+    """
     seen = _seen(runs)
     while seen:
         try:
-            _, stages = own_stages(seen, SHIPPED)
-            found = _calibration(name, date, seen, stages, _held_out(seen, stages), _seen(checks))
+            _, stages = own_stages(seen, SHIPPED, noise=noise or NOISE)
+            unseen = _held_out(seen, stages, noise or NOISE)
+            found = _calibration(name, date, seen, stages, unseen, _seen(checks), noise)
         except (PlannerError, ValidationError):  # a fit that lies beyond what a calibration holds
             return None
         if found is None:
@@ -166,7 +197,7 @@ def _fitted(
         ]
         if not wrong:
             return found
-        seen = [one for one in seen if not any(one.quantity in group for group in wrong)]
+        seen = [one for one in seen if one.quantity not in wrong[0]]  # the other builds on it
     return None
 
 
@@ -194,7 +225,7 @@ def _seen(runs: Sequence[Run]) -> list[Observation]:
     return [one for one in found if not any(one.quantity in group for group in few)]
 
 
-def _held_out(seen: Sequence[Observation], stages: Sequence[Stage]) -> FloatArray:
+def _held_out(seen: Sequence[Observation], stages: Sequence[Stage], noise: float) -> FloatArray:
     """log(predicted / measured) of each run by a fit to the others."""
     found = np.full(len(seen), np.nan)
     folds = min(FOLDS, len(seen))
@@ -203,7 +234,7 @@ def _held_out(seen: Sequence[Observation], stages: Sequence[Stage]) -> FloatArra
         rest = [one for i, one in enumerate(seen) if i % folds != fold]
         if any(not any(one.quantity in group for one in rest) for group in _phases(seen)):
             continue
-        shelf, _ = own_stages(rest, SHIPPED, stages)
+        shelf, _ = own_stages(rest, SHIPPED, stages, noise=noise)
         found[out] = errors([seen[i] for i in out], shelf)
     return found
 
@@ -220,6 +251,7 @@ def _calibration(
     stages: Sequence[Stage],
     unseen: FloatArray,
     checks: Sequence[Observation],
+    noise: float | None,
 ) -> OwnCalibration | None:
     constants: dict[str, dict[str, OwnConstant]] = {}
     for stage in stages:
@@ -242,8 +274,8 @@ def _calibration(
         }
     )
     first = seen[0].run.deployment
-    tpot = _error(DECODED, seen, laid, unseen, checks)
-    ttft = _error(READ, seen, laid, unseen, checks)
+    tpot = _error(DECODED, seen, laid, unseen, checks, noise)
+    ttft = _error(READ, seen, laid, unseen, checks, noise)
     if tpot is None and ttft is None:
         return None
     kinds = {weights_kind(calibration_key(one.run.deployment)[2]) for one in seen}
@@ -268,12 +300,14 @@ def _error(
     laid: Shelf,
     unseen: FloatArray,
     checks: Sequence[Observation],
+    noise: float | None,
 ) -> OwnError | None:
     mine = [i for i, one in enumerate(seen) if one.quantity in quantities]
     if len(mine) < FEWEST:
         return None
     own = [seen[i] for i in mine]
     apart = [one for one in checks if one.quantity in quantities]
+    before, after = errors(own, SHIPPED), errors(own, laid)
     residuals = np.concatenate([unseen[mine], errors(apart, laid)])
     ratio = np.exp(-residuals[~np.isnan(residuals)])
     high = least_band(len(mine))
@@ -281,7 +315,9 @@ def _error(
     if len(ratio):
         ends = np.quantile(ratio, (0.5 - INSIDE / 2.0, 0.5 + INSIDE / 2.0)) - 1.0
         low, high = min(low, float(ends[0])), max(high, float(ends[1]))
-    before, after = errors(own, SHIPPED), errors(own, laid)
+    if noise is not None:  # each run is of moments of its own: the range holds every one
+        every = np.exp(-np.concatenate([after, errors(apart, laid)])) - 1.0
+        low, high = min(low, float(np.nanmin(every))), max(high, float(np.nanmax(every)))
     return OwnError(
         rows=len(own),
         before_fraction=median_error(before),

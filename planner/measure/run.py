@@ -154,8 +154,14 @@ class Run:
         except PlannerError as error:
             self._ended("failed", error.code)
             raise
+        except BrokenPipeError:  # nobody listens any more
+            self._ended("cancelled")
+            raise Cancelled from None
         if self.keep:
-            self.keep(record)
+            try:
+                self.keep(record)
+            except Cancelled:  # too late: it was finished
+                self.keep(record)
         self.teller.say("done", 1, 1, left_s=0.0, values={"rows": len(record.rows)})
         return record
 
@@ -163,7 +169,8 @@ class Run:
         self.notes.append(code or phase)
         if self.figures or self.rows:
             self._keep()
-        self.teller.say(phase, note=code)
+        with suppress(BrokenPipeError):
+            self.teller.say(phase, note=code)
 
     def _keep(self) -> None:
         if self.keep and self.target is not None:

@@ -18,7 +18,16 @@ from planner.measure.bench_model import (
     warm,
     whole,
 )
-from planner.measure.build import ROOM_FRACTION, Built, Depths, build, depths, load, loaded_bytes
+from planner.measure.build import (
+    ROOM_FRACTION,
+    Built,
+    Depths,
+    build,
+    depths,
+    load,
+    loaded_bytes,
+    refused,
+)
 from planner.measure.clock import OutOfMemory, Timer, spread, widened
 from planner.measure.noise import Watch, slower
 from planner.measure.plan import PATIENCE, ROUNDS, STEPS, Guess, Point, Rates, Shape
@@ -163,7 +172,7 @@ class ShapeRun:
         Memory that runs out is a row; so is time that does.
 
         Raises:
-            PlannerError: the model can't be built, or the GPU is lost.
+            PlannerError: the model can't be built or run, or the GPU is lost.
         """
         if self.shape.role == "check" and self.left_s() < BUILDING_S:
             for point in self.shape.points:
@@ -191,6 +200,10 @@ class ShapeRun:
         except OutOfMemory:
             for point in self.shape.points:
                 self.take(self.row(point, {}, "out_of_memory", notes=["while_loading"]))
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            # It could be built, but its parts don't fit together.
+            kind = str(self.shape.config.get("model_type", ""))
+            raise refused(kind, error, "model_not_runnable") from error
 
     def _depths(self) -> Depths:
         config, one = self.shape.config, self.setting

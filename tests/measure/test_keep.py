@@ -33,6 +33,21 @@ def test_a_new_file_is_its_owner_s_alone_and_one_that_was_there_keeps_its_reader
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("second", 0o644)
 
 
+def test_what_is_interrupted_leaves_what_was_there_and_nothing_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "here.json"
+    path.write_text("the old one")
+
+    def stopped(_descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("planner.measure.keep.os.fsync", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, "the new one")
+    assert (os.listdir(tmp_path), path.read_text()) == (["here.json"], "the old one")
+
+
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "here.json"
     path.write_text("the old one")

@@ -12,7 +12,7 @@ from planner.catalog.calibration_constants import SHIPPED, Shelf
 from planner.catalog.measurements import read_measurements
 from planner.measure.comparison import compare_record, median_errors
 from planner.measure.fit.problem import calibration_on
-from planner.measure.own_fit import _distinct, calibrated
+from planner.measure.own_fit import REJECTED, _distinct, calibrated
 from planner.measure.predict import predicted, resolve_run
 from planner.measure.record import Record, Row, Spread, measurements_of, scenario_of
 from planner.measure_report import measured_text
@@ -165,7 +165,7 @@ def test_a_disturbed_machine_and_a_missing_test_are_said(language: str) -> None:
 
 
 def test_a_machine_that_is_only_unsteady_gives_a_calibration_with_its_wide_range() -> None:
-    record = made("cpu", CASES["cpu"], noise=0.3)
+    record = made("cpu", CASES["cpu"], noise=0.1)
     rows = [
         row.model_copy(
             update={
@@ -201,6 +201,48 @@ def test_a_machine_that_is_only_unsteady_gives_a_calibration_with_its_wide_range
     for language in LANGUAGES:
         assert text("measure.cli.unsteady", language) in measured_text(unsteady, language)
         assert text("measure.cli.noisy", language) in measured_text(busy, language)
+
+
+def with_medians(record: Record, factors: dict[str, float]) -> Record:
+    """The record of an unsteady machine, some of its rows so many times slower."""
+    rows = []
+    for row in record.rows:
+        times = factors.get(row.id, 1.0)
+        figures = {
+            name: Spread(
+                median=times * value.median,
+                low=times * value.low,
+                high=times * value.high,
+                repeats=4,
+            )
+            for name, value in row.measured.items()
+        }
+        rows.append(row.model_copy(update={"noisy": True, "measured": figures}))
+    drifted = {"code": "drift", "drift_fraction": 0.8, "times": 9}
+    seen = record.conditions.model_copy(update={"noisy": True, "reasons": [drifted]})
+    return record.model_copy(update={"conditions": seen, "rows": rows})
+
+
+def test_an_unsteady_machine_s_ranges_hold_every_run_that_counts() -> None:
+    record = calibrated(with_medians(made("cpu", CASES["cpu"]), {"0": 2.2, "4": 0.6, "6": 1.7}))
+    assert record.calibration is not None
+    figures = [one for one in compare_record(record).figures if one.after is not None]
+    timed = [one for one in figures if one.quantity in ("prefill_s", "tpot_s")]
+    assert len(timed) == len(record.rows)
+    for one in timed:
+        assert one.after is not None
+        assert one.after.low <= one.measured.median * (1.0 + 1e-9)
+        assert one.after.high >= one.measured.median * (1.0 - 1e-9)
+    assert REJECTED not in record.notes
+
+
+def test_a_figure_whose_fit_is_thrown_away_is_noted_beside_one_that_is_kept() -> None:
+    decoded = {str(number): 60.0 for number in (5, 6, 7)}
+    record = calibrated(with_medians(made("cpu", CASES["cpu"]), decoded))
+    assert record.calibration is not None
+    assert record.calibration.tpot is None
+    assert record.calibration.ttft is not None
+    assert REJECTED in record.notes
 
 
 def test_another_shape_is_predicted_too() -> None:

@@ -29,7 +29,7 @@ from planner.measure.noise import Watch
 from planner.measure.plan import ROUNDS, Point
 from planner.measure.probe import as_torch_has_it, probe
 from planner.measure.record import Record, parse_record
-from planner.measure.run import Options, Run
+from planner.measure.run import Cancelled, Options, Run
 from planner.measure.shape_run import ShapeRun
 from tests.measure.fake_nvml import gpu, h200, library
 from tests.measure.tiny import EXPERTS, GEMMA, LLAMA, STATE
@@ -135,6 +135,67 @@ def test_with_little_time_each_point_is_visited_once(monkeypatch: pytest.MonkeyP
     assert sum(step["phase"] == "visits" for step in steps) == 3
     assert record.rows[0].measured["prefill_s"].repeats == 1
     assert record.rows[0].noisy  # nothing can be said of a single one
+
+
+def listening(
+    listener: Callable[[dict[str, Any]], None], keep: Callable[[Record], None], **config: Any
+) -> Run:
+    options = Options(device="cpu", quick=True, check=False, model="tiny", config=LLAMA | config)
+    return Run(options, listener, keep, lock=nullcontext)
+
+
+def test_where_nobody_listens_any_more_it_ends_as_cancelled_and_keeps_what_it_has() -> None:
+    kept: list[Record] = []
+
+    def gone(step: dict[str, Any]) -> None:
+        if step["phase"] != "probe":
+            raise BrokenPipeError
+
+    with pytest.raises(Cancelled):
+        listening(gone, kept.append).measure()
+    assert kept == []  # it had nothing yet
+    steps: list[dict[str, Any]] = []
+
+    def gone_later(step: dict[str, Any]) -> None:
+        steps.append(step)
+        if step["phase"] == "load":
+            raise BrokenPipeError
+
+    with pytest.raises(Cancelled):
+        listening(gone_later, kept.append).measure()
+    assert kept[-1].figures
+    assert kept[-1].notes[-1] == "cancelled"
+
+
+def test_told_to_stop_while_the_finished_record_is_written_it_is_written_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: list[Record] = []
+
+    def keep(record: Record) -> None:
+        kept.append(record)
+        if record.name == "finished" and kept[-2].name != "finished":
+            raise Cancelled
+
+    def finished(record: Record) -> Record:
+        return record.model_copy(update={"name": "finished"})
+
+    monkeypatch.setattr(run, "calibrated", finished)
+    steps: list[dict[str, Any]] = []
+    found = listening(steps.append, keep).measure()
+    assert [one.name for one in kept[-2:]] == ["finished"] * 2
+    assert kept[-1] == found
+    assert steps[-1]["phase"] == "done"
+
+
+def test_a_model_that_can_be_built_and_not_run_is_refused_with_its_reason() -> None:
+    kept: list[Record] = []
+    with pytest.raises(PlannerError) as refusal:
+        listening(lambda _: None, kept.append, head_dim=3).measure()
+    assert refusal.value.code == "model_not_runnable"
+    assert "tensor" in str(refusal.value.values["reason"])
+    assert kept[-1].notes[-1] == "model_not_runnable"
+    assert kept[-1].figures
 
 
 def test_memory_is_what_the_planner_counts() -> None:
@@ -542,7 +603,7 @@ import torch
 from contextlib import nullcontext
 from itertools import pairwise
 from planner.measure import plan, run
-from planner.measure.run import Options, Run
+from planner.measure.run import Cancelled, Options, Run
 from planner.measure.shape_run import ShapeRun
 from tests.measure.fake_nvml import gpu, h200, library
 from tests.measure.tiny import LLAMA

@@ -52,7 +52,11 @@ TABLES = {
 
 
 def own_stages(
-    seen: Sequence[Observation], shelf: Shelf, start: Sequence[Stage] = ()
+    seen: Sequence[Observation],
+    shelf: Shelf,
+    start: Sequence[Stage] = (),
+    *,
+    noise: float = NOISE,
 ) -> tuple[Shelf, list[Stage]]:
     """The time per token, then the first token, fitted to runs on one device with one engine.
 
@@ -60,6 +64,7 @@ def own_stages(
         seen: what was measured, all of one accelerator and engine.
         shelf: what is shipped.
         start: stages of an earlier fit, whose values to begin at.
+        noise: standard deviation of the figures' logarithms, of repeats and of the model's form.
 
     Raises:
         PlannerError: where a run lacks a constant or a rate.
@@ -77,7 +82,7 @@ def own_stages(
             continue
         parameters = _parameters(TABLES[kind][number], mine, shelf)
         begin = [known.get(one.name, one.centre) for one in parameters]
-        shelf, solution = fit(mine, parameters, shelf, start=begin, noise=NOISE)
+        shelf, solution = fit(mine, parameters, shelf, start=begin, noise=noise)
         name = quantities[0]
         file = parameters[0].file if parameters else ""
         stages.append(Stage(file, name, len(mine), tuple(parameters), solution))
