@@ -168,12 +168,14 @@ def run_import(arguments: argparse.Namespace, language: str) -> int:
 
 
 def _show_own(record: Record, arguments: argparse.Namespace, language: str) -> int:
-    """What `measure`, `measure endpoint` or `calibrate` wrote, as it said it then, with today's predictions."""
+    """What `measure`, `measure endpoint` or `calibrate` wrote, with today's predictions; fitted where it wasn't yet."""
     from planner.cli_output import print_json, show
     from planner.endpoint_report import endpoint_json, endpoint_text
     from planner.measure.keep import keep
+    from planner.measure.own_fit import calibrated
     from planner.measure_report import measured_json, measured_text
 
+    record = record if record.calibration is not None else calibrated(record)
     is_endpoint = record.origin == "endpoint"
     if arguments.output is not None:
         keep(Path(arguments.output), record)

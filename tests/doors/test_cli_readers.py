@@ -228,6 +228,15 @@ def test_figures_go_by_their_names_and_memory_is_not_calibrated(
     assert any(line.startswith("Prefill: ") for line in lines)
 
 
+def test_a_measurement_of_ours_that_was_not_fitted_yet_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "measured.json"
+    file.write_text(record_text(measured().model_copy(update={"calibration": None})))
+    code, out, _ = run(capsys, "import", str(file), "--lang", "en")
+    assert (code, out) == (0, measured_text(measured(), "en") + "\n")
+
+
 def test_imported_results_are_shown_again(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
