@@ -14,13 +14,13 @@ from planner.measure.comparison import (
     median_errors,
 )
 from planner.measure.impossible import NOTE
-from planner.measure.noise import drift_factor
 from planner.measure.nvml import Gpu, Nvidia
 from planner.measure.probe import Probe, Target
 from planner.measure.record import Figure, Record
 from planner.quantity import Estimate
 from planner.report_tables import left_table
 from planner.ui.calibration_words import worse_words
+from planner.ui.coded import coded, reason_values
 from planner.ui.device_words import device_words
 from planner.ui.locale import say_error, text
 from planner.ui.locale.numbers import format_value
@@ -150,7 +150,7 @@ def _figures(record: Record, language: str) -> Iterator[str]:
         if key not in best or one.value.median > best[key].value.median:
             best[key] = one
     for one in best.values():
-        name = text(f"measure.figure.{one.name}", language)
+        name = coded(f"measure.figure.{one.name}", {}, language) or one.name.replace("_", " ")
         kind = _unit(one)
         shown = format_value(one.value.median, kind, language)
         ends = f"{format_value(one.value.low, kind, language)} – {format_value(one.value.high, kind, language)}"
@@ -212,13 +212,9 @@ def _compared(record: Record, found: Comparison, language: str) -> list[str]:
 
 
 def reason_text(reason: Mapping[str, Any], language: str) -> str:
-    """Why a measurement is noisy, as a sentence."""
-    values = dict(reason)
-    if "why" in values:
-        values["why"] = text(f"measure.throttle.{values['why']}", language)
-    if "drift_fraction" in values:
-        values["factor"] = drift_factor(values["drift_fraction"])
-    return text(f"measure.noise.{reason['code']}", language, **values)
+    """Why a measurement is noisy, as a sentence; a code of a later version as it stands."""
+    code = str(reason.get("code", "?"))
+    return coded(f"measure.noise.{code}", reason_values(reason, language), language) or code
 
 
 def measured_text(record: Record, language: str) -> str:

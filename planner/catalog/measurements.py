@@ -14,7 +14,7 @@ from typing import Any
 
 from planner.catalog.files import profile_lines
 from planner.catalog.loader import read_yaml
-from planner.errors import BadProfile
+from planner.errors import BadProfile, InvalidInput, brief
 
 FOLDER = "measurements"
 SPEED_FAMILIES = (
@@ -99,12 +99,23 @@ class Measurement:
     hold_steps: float = 0.0
 
 
+# Of what disturbed a measurement; a drift is the slower run / the quicker − 1, or the other way round.
+OF_REASONS = {
+    "drift_fraction": (1e-7 - 1.0, 1e7),
+    "load_fraction": (0.0, 1e5),
+    "times": (0.0, 1e7),
+    "programs": (0.0, 1e7),
+}
+
+
 def sane_range(name: str) -> tuple[float, float]:
     """Least and most that a figure may be, in the unit that its name ends with: what lies beyond nobody measured."""
     if name in WAITS:
         return (1.0 if name == "poll_steps" else 0.0), 10_000.0
     if name == RATE:
         return 1e-6, 1e6
+    if name in OF_REASONS:
+        return OF_REASONS[name]
     if name.endswith("_per_s"):
         return 1e-6, 1e12
     return (1e-9, 1e7) if name.endswith("_s") else (1e-3, 1e18)
@@ -114,6 +125,25 @@ def is_sane(name: str, value: float) -> bool:
     """Whether a figure lies in its `sane_range`; NaN lies in none."""
     least, most = sane_range(name)
     return least <= value <= most
+
+
+def require_in_range(row: str, name: str, value: float, field: str) -> None:
+    """Refuses a figure of a row outside its `sane_range`.
+
+    Raises:
+        InvalidInput: naming the row and the figure.
+    """
+    if not is_sane(name, value):
+        least, most = sane_range(name)
+        raise InvalidInput(
+            "measurement_row_out_of_range",
+            field=field,
+            row=row,
+            figure=name,
+            given=brief(value),
+            least=least,
+            most=most,
+        )
 
 
 def read_measurements(lines: Iterable[str], family: str) -> Iterator[Measurement]:

@@ -16,7 +16,15 @@ from pydantic_core import PydanticCustomError
 
 from planner.architecture.read_config import holds_half_a_pair, parse_config
 from planner.catalog.devices import DeviceEntry, FileName, Moment, Name, Plain, Strict, entry_error
-from planner.catalog.measurements import POISSON, QUANTITIES, RATE, Measurement, is_sane, sane_range
+from planner.catalog.measurements import (
+    OF_REASONS,
+    POISSON,
+    QUANTITIES,
+    RATE,
+    Measurement,
+    require_in_range,
+    sane_range,
+)
 from planner.catalog.own_calibration import OwnCalibration, parse_own_calibration
 from planner.errors import InvalidInput, brief
 from planner.scenario import Scenario
@@ -256,31 +264,27 @@ def require_sane(record: Record, field: str = "measurement") -> None:
     Raises:
         InvalidInput: naming the row and the figure.
     """
-    for row in record.rows:
-        stated: dict[str, tuple[float, ...]] = {
-            name: (one.low, one.median, one.high) for name, one in row.measured.items()
-        }
-        if row.request_rate_per_s is not None:
-            stated[RATE] = (row.request_rate_per_s,)
-        for name, values in stated.items():
-            wrong = next((value for value in values if not is_sane(name, value)), None)
-            if wrong is not None:
-                least, most = sane_range(name)
-                raise InvalidInput(
-                    "measurement_row_out_of_range",
-                    field=field,
-                    row=row.id,
-                    figure=name,
-                    given=brief(wrong),
-                    least=least,
-                    most=most,
-                )
+    for row_id, name, value in _stated(record):
+        require_in_range(row_id, name, value, field)
     for row_id, name, one in _spreads(record):
         if not one.low <= one.median * (1.0 + ROUNDING) <= one.high * (1.0 + ROUNDING) ** 2:
             ends = {"low": brief(one.low), "median": brief(one.median), "high": brief(one.high)}
             raise InvalidInput(
                 "measurement_row_disordered", field=field, row=row_id, figure=name, **ends
             )
+
+
+def _stated(record: Record) -> Iterator[tuple[str, str, float]]:
+    """Every number that has a range, with its row and its name; a reason has no row but its code."""
+    for row in record.rows:
+        for name, one in row.measured.items():
+            yield from ((row.id, name, value) for value in (one.low, one.median, one.high))
+        if row.request_rate_per_s is not None:
+            yield row.id, RATE, row.request_rate_per_s
+    for said in record.conditions.reasons:
+        numbers = ((name, value) for name, value in said.items() if not isinstance(value, str))
+        code = str(said.get("code", "?"))[:60]
+        yield from ((code, name, value) for name, value in numbers if name in OF_REASONS)
 
 
 def _spreads(record: Record) -> Iterator[tuple[str, str, Spread]]:

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from planner.errors import Note
 from planner.measure.comparison import Compared
-from planner.measure.noise import drift_factor
 from planner.measure.readers.results import row_notes
 from planner.measure.record import Figure, Record, Row, Spread
 from planner.quantity import Estimate
+from planner.ui.coded import coded, reason_values
 from planner.ui.locale import catalogue
 from planner.ui.state import language, plain
 from planner.ui.widgets import h, note_html, range_text, shown, table_html
@@ -163,13 +163,7 @@ def condition_words(record: Record) -> list[str]:
 
 
 def _reason(said: Mapping[str, str | int | float]) -> str:
-    throttle = f"measure.throttle.{said.get('why')}"
-    if throttle in _known(language()):
-        said = {**said, "why": plain(throttle)}
-    drift = said.get("drift_fraction")
-    if isinstance(drift, float):
-        said = {**said, "factor": drift_factor(drift)}
-    return _coded(f"measure.noise.{said.get('code')}", said)
+    return _coded(f"measure.noise.{said.get('code')}", reason_values(said, language()))
 
 
 def evenly(figures: Sequence[Item]) -> Sequence[Item]:
@@ -234,13 +228,7 @@ def _with_labels(note: Note) -> Note:
 
 def _coded(key: str, said: Mapping[str, str | int | float]) -> str:
     """A code with values as its sentence; a code of a later version as it stands."""
-    values = {name: value for name, value in said.items() if name != "code"}
-    if key in _known(language()):
-        try:
-            return h(key, **values)
-        except (KeyError, ValueError):  # a file may lack what the sentence needs
-            pass
-    return html.escape(str(said.get("code", "?")))
+    return coded(key, said, language(), h) or html.escape(str(said.get("code", "?")))
 
 
 @lru_cache(maxsize=4)

@@ -237,6 +237,55 @@ def test_a_measurement_of_ours_that_was_not_fitted_yet_is(
     assert (code, out) == (0, measured_text(measured(), "en") + "\n")
 
 
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_codes_without_a_sentence_are_shown_as_they_stand(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, language: str
+) -> None:
+    data = measured().model_dump(mode="json")
+    data["figures"] = [
+        {
+            "name": "novel_{x}",
+            "unit": "B/s",
+            "value": {"median": 1e9, "low": 1e9, "high": 1e9, "repeats": 2},
+        }
+    ]
+    data["conditions"] = {
+        "noisy": True,
+        "reasons": [
+            {"code": "drift"},  # without what its sentence needs
+            {"code": "drift", "drift_fraction": "abc", "times": "x"},
+            {"code": "drift", "drift_fraction": 4, "times": 3},
+            {"code": "others_during"},
+            {"code": "throttled", "why": 9},
+            {"code": "throttled", "why": "power_cap"},
+            {"code": "of_a_later_version", "why": 9},
+            {"code": "{0.__class__}", "key": "x", "language": "x"},
+            {"code": 5},
+            {"x": 1},
+        ],
+    }
+    file = tmp_path / "measured.json"
+    file.write_text(json.dumps(data))
+    code, out, _ = run(capsys, "import", str(file), "--lang", language)
+    assert code == 0
+    assert "  novel {x} " in out
+    assert out.splitlines()[-10:] == [
+        f"  - {said}"
+        for said in (
+            "drift",
+            "drift",
+            text("measure.noise.drift", language, factor=5.0, times=3),
+            "others_during",
+            "9",
+            text("measure.throttle.power_cap", language),
+            "of_a_later_version",
+            "{0.__class__}",
+            "5",
+            "?",
+        )
+    ]
+
+
 def test_imported_results_are_shown_again(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

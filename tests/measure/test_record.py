@@ -286,3 +286,26 @@ def test_ends_on_the_wrong_side_of_their_median_are_refused_with_their_row(
 def test_ends_may_be_their_median_but_for_rounding() -> None:
     close = {"median": 0.1, "low": 0.1 * (1 + 1e-12), "high": 0.1 * (1 - 1e-12)}
     assert parse_record(json.dumps(document(rows=[row("a", measured={"tpot_s": SPREAD | close})])))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("drift_fraction", -5),
+        ("drift_fraction", -1.0),
+        ("drift_fraction", 1e308),
+        ("times", -3),
+        ("times", 10**18),
+        ("load_fraction", float("nan")),
+        ("programs", -1),
+    ],
+)
+def test_what_cannot_have_disturbed_anything_is_refused(name: str, value: float) -> None:
+    reasons = [{"code": "drift", "drift_fraction": 4.5, "times": 8}, {"code": "odd", name: value}]
+    conditions = {"noisy": True, "reasons": reasons}
+    with pytest.raises(InvalidInput) as refused:
+        parse_record(json.dumps(document(conditions=conditions)))
+    assert refused.value.code == "measurement_row_out_of_range"
+    assert (refused.value.values["row"], refused.value.values["figure"]) == ("odd", name)
+    reasons.pop()
+    assert parse_record(json.dumps(document(conditions=conditions))).conditions.reasons == reasons
