@@ -7,12 +7,14 @@ Exit code 0: answered (of `batch`: also with refused rows, which carry their err
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from planner.catalog.search import Kind
 from planner.cli_flags import given_model, model_reference, scenario_values
@@ -35,7 +37,7 @@ def run_estimate(arguments: argparse.Namespace, language: str) -> int:
     if arguments.calibration is not None:
         from planner.cli_calibrate import calibration_values
 
-        values |= calibration_values(arguments.calibration, arguments.gpu)
+        values |= calibration_values(arguments.calibration, arguments.gpu, language)
     evaluation = evaluate(Scenario.parse(values))
     if arguments.json:
         _print_json(evaluation_json(evaluation, lambda note: say_note(note, language)))
@@ -164,12 +166,32 @@ VERBS = {
 }
 
 
+def _fill_closed() -> bool:
+    """Puts nowhere in place of a closed standard output or error; returns whether the output was closed.
+
+    Python has None there, and `print` takes that of an error for standard output. What lies nowhere also takes the
+    number that the next file to be opened would get, which libraries would write their messages into.
+    """
+    streams: tuple[TextIO | None, TextIO | None] = (sys.stdout, sys.stderr)
+    if streams[0] is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if streams[1] is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    return streams[0] is None
+
+
+def _writes_a_file(parsed: argparse.Namespace) -> bool:
+    """Whether something comes of it beside what is printed."""
+    return bool(getattr(parsed, "output", None) or getattr(parsed, "write", False))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb.
 
     Returns:
         The exit code: 0 answered, 1 refused with a reason. argparse itself exits with 2.
     """
+    is_unheard = _fill_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -179,6 +201,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("estimate needs --gpu, or --calibration with a measurement")
     language = pick_language(parsed.lang, os.environ.get("LC_ALL") or os.environ.get("LANG"))
     try:
+        if is_unheard and not _writes_a_file(parsed):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         code = VERBS[parsed.verb](parsed, language)
         sys.stdout.flush()
         return code

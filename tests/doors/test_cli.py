@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -296,3 +298,42 @@ def test_what_cannot_run_is_not_said_to_fit(
     assert code == 0
     assert answer["memory"]["verdict"] == "does_not_fit"
     assert answer["memory"]["reserved_gib_per_gpu"] >= 0
+
+
+def closed(redirection: str, *arguments: str) -> tuple[int, str, str]:
+    """A verb whose standard output or error a shell has closed."""
+    command = ["sh", "-c", f'exec "$0" -m planner "$@" {redirection}', sys.executable, *arguments]
+    root = Path(__file__).resolve().parents[2]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=root)
+    return found.returncode, found.stdout, found.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["models", "gemma"],
+        ["models", "gemma", "--json"],
+        ["measure", "--probe"],
+        ["measure", "--progress", "--quick"],
+    ],
+)
+def test_with_standard_output_closed_nothing_is_begun(arguments: list[str]) -> None:
+    code, _, said = closed(">&-", *arguments, "--lang", "en")
+    assert code == 1
+    assert said == "- can't be written: Bad file descriptor.\n"
+
+
+def test_with_standard_output_closed_a_file_is_written_all_the_same(tmp_path: Path) -> None:
+    cases, output = tmp_path / "cases.csv", tmp_path / "out.csv"
+    cases.write_text("model,gpu\nmeta-llama/Llama-3.1-8B,h100\n")
+    assert closed(">&-", "batch", str(cases), "-o", str(output)) == (0, "", "")
+    with output.open(newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert row["gpu"] == "h100"
+
+
+def test_what_is_for_a_closed_standard_error_is_not_printed_elsewhere() -> None:
+    code, out, _ = closed("2>&-", "measure", "--json", "--device", "nope", "--lang", "en")
+    assert code == 1
+    assert json.loads(out)["error"]["message"]
+    assert closed(">&- 2>&-", "gpus") == (1, "", "")
