@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from planner.architecture.resolve import architecture_from_config
 from planner.architecture.spec import Architecture
 from planner.architecture.totals import active_parameters
+from planner.errors import InvalidInput
 
 FIRST_SHAPE = "Qwen/Qwen2.5-0.5B-Instruct"
 CHECK_SHAPE = "HuggingFaceTB/SmolLM2-360M-Instruct"
@@ -18,6 +21,7 @@ LIMIT_S = {
 }  # from the start of the program, after which only single passes are made
 PATIENCE = 2.0  # times the limit, after which what is left isn't measured
 ROUNDS = 6  # in which each point is visited, where there is time
+SPARE_TOKENS = 32  # of the context, beyond a point's own, for what is decoded
 STEPS = {"quick": 12, "full": 24}  # of decoding, at most, of one visit
 # Shares of the best rates that eager execution reaches, for guessing times; corrected by what was measured.
 REACHED_FLOPS, REACHED_BANDWIDTH = 0.4, 0.5
@@ -72,7 +76,20 @@ def points(*, quick: bool, on_cpu: bool, role: Role, most_tokens: int) -> tuple[
         caches += [(1024, b) for b in (2, 4, 8, 16, 32, 64)] + [(4096, 8), (8000, 8)]
     found = [Point("prefill", n, b) for n, b in prompts]
     found += [Point("decode", n, b) for n, b in caches]
-    return tuple(point for point in found if point.tokens + 32 <= most_tokens)
+    return tuple(point for point in found if point.tokens + SPARE_TOKENS <= most_tokens)
+
+
+def require_context(config: Mapping[str, Any], *, quick: bool) -> None:
+    """Refuses a model whose context no point to be fitted to holds within.
+
+    Raises:
+        InvalidInput: naming the model's context and the shortest that is measured.
+    """
+    there = architecture_from_config(config).max_context_tokens
+    every = points(quick=quick, on_cpu=True, role="fit", most_tokens=sys.maxsize)
+    least = min(point.tokens for point in every) + SPARE_TOKENS
+    if there < least:
+        raise InvalidInput("context_not_measurable", field="model", given=there, least=least)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from planner.measure.plan import (
     Role,
     Shape,
     points,
+    require_context,
 )
 from planner.measure.probe import (
     Probe,
@@ -342,5 +343,6 @@ def _check(options: Options) -> None:
         )
     if options.weights in QUANTISED:
         require_bitsandbytes(options.weights)
-    if options.model is not None and options.config is None:
-        model_profile(options.model)
+    if options.model is not None:
+        config = options.config or model_profile(options.model).config
+        require_context(config, quick=options.quick)

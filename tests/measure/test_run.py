@@ -411,6 +411,8 @@ def test_a_disk_that_is_full_for_a_while_stops_no_measurement(
 @pytest.mark.parametrize(
     ("flags", "code"),
     [
+        (["--model", "short"], "context_not_measurable"),
+        (["--model", "short", "--quick"], "context_not_measurable"),
         (["--dtype", "fp4"], "dtype_not_measurable"),
         (["--weights", "gguf:Q4_K_M"], "weights_not_measurable"),
         (["--weights", "nf4"], "bitsandbytes_missing"),
@@ -427,9 +429,23 @@ def test_what_cannot_be_measured_is_refused_before_it_begins(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)  # as where it isn't installed
+    short = tmp_path / "config.json"
+    short.write_text(json.dumps(LLAMA | {"max_position_embeddings": 95}))
+    flags = [str(short) if flag == "short" else flag for flag in flags]
     monkeypatch.setattr(run, "BENCHMARKS", (lambda _: pytest.fail("it began"),))
     assert main(["measure", "--json", *flags]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["code"] == code
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_context_that_one_run_holds_within_is_measured(quick: bool) -> None:
+    plan.require_context(LLAMA | {"max_position_embeddings": 96}, quick=quick)
+    for on_cpu in (True, False):
+        assert plan.points(quick=quick, on_cpu=on_cpu, role="fit", most_tokens=96)
+        assert not plan.points(quick=quick, on_cpu=on_cpu, role="fit", most_tokens=95)
+    with pytest.raises(PlannerError) as refusal:
+        plan.require_context(LLAMA | {"max_position_embeddings": 95}, quick=quick)
+    assert refusal.value.values == {"given": 95, "least": 96}
 
 
 @pytest.mark.parametrize("name", ["", "x" * 81])
