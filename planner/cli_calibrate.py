@@ -56,7 +56,7 @@ def run_calibrate(
         raise InvalidInput("measurements_no_rows", field="measurements")
     if not found:
         rows += [row for record in records for row in measurements_of(record)]
-        raise _nothing_found(rows, language)
+        raise _nothing_found(rows, language, "measurements")
     if arguments.output is not None:
         if len(found) != 1:
             names = tuple(f"{one.accelerator} {one.engine}" for one in found)
@@ -82,7 +82,7 @@ def _stated_versions(rows: Sequence[Measurement], records: Sequence[Record]) -> 
     return {str(row.scenario.get("engine_version") or "") for row in every}
 
 
-def _nothing_found(rows: Sequence[Measurement], language: str) -> InvalidInput:
+def _nothing_found(rows: Sequence[Measurement], language: str, field: str) -> InvalidInput:
     """Why runs gave no calibration: those that can't be answered, with the first one's reason, or too few."""
     dropped = []
     for row in rows:
@@ -91,11 +91,11 @@ def _nothing_found(rows: Sequence[Measurement], language: str) -> InvalidInput:
         except PlannerError as error:
             dropped.append((row.id, error))
     if not dropped:
-        return InvalidInput("calibration_rows_tell_nothing", field="measurements")
+        return InvalidInput("calibration_rows_tell_nothing", field=field)
     row_id, first = dropped[0]
     return InvalidInput(
         "calibration_rows_dropped",
-        field="measurements",
+        field=field,
         dropped=len(dropped),
         rows=len(rows),
         row=row_id,
@@ -146,11 +146,12 @@ def calibration_lines(
     return lines
 
 
-def calibration_values(path: str, gpu: str | None) -> dict[str, Any]:
+def calibration_values(path: str, gpu: str | None, language: str) -> dict[str, Any]:
     """What `--calibration FILE` adds to a scenario: the calibration, and the device that was measured.
 
     Args:
         gpu: the accelerator that was asked for; another one than was measured keeps what is shipped for it.
+        language: of the reason in a refusal.
 
     Raises:
         InvalidInput: where the file isn't a measurement or a calibration, or holds none.
@@ -161,7 +162,7 @@ def calibration_values(path: str, gpu: str | None) -> dict[str, Any]:
         if record.calibration is None:
             record = calibrated(record)
         if record.calibration is None:
-            raise InvalidInput("calibration_rows_tell_nothing", field="calibration")
+            raise _nothing_found(measurements_of(record), language, "calibration")
         found: dict[str, Any] = {"calibration": record.calibration.model_dump(mode="json")}
         if record.device is not None and gpu in (None, record.device.id):
             found |= {"device": record.device.model_dump(mode="json"), "gpu": record.device.id}

@@ -241,6 +241,26 @@ def test_runs_that_tell_nothing_are_refused(
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "calibration_rows_tell_nothing"
 
 
+def test_estimate_and_calibrate_say_the_same_of_runs_that_give_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here the device that was measured is in no catalogue, nor described."""
+    path = tmp_path / "file.json"
+    nowhere = record().model_copy(
+        update={"accelerator": "own-nowhere", "device": None, "calibration": None}
+    )
+    path.write_text(record_text(nowhere), encoding="utf-8")
+    found = []
+    for verb in (
+        ["calibrate", str(path)],
+        ["estimate", "--model", "gpt2", "--calibration", str(path)],
+    ):
+        assert main([*verb, "--lang", "en"]) == 1
+        found.append(capsys.readouterr().err)
+    assert "own-nowhere" in found[0]
+    assert found[0] == found[1]
+
+
 def test_estimate_needs_an_accelerator(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["estimate", "--model", "gpt2"])

@@ -173,7 +173,7 @@ def test_calibrations_alone(tmp_path: Path) -> None:
         if (record := calibration_record(content)) is not None:
             use(record)
         file.write_bytes(content)
-        assert calibration_values(str(file), None)
+        assert calibration_values(str(file), None, "en")
 
     each(1_200, read)
 
