@@ -213,7 +213,7 @@ def holds_for(own: OwnCalibration, accelerator_id: str, engine: str, weights_for
     return same_card and own.engine == engine and weights_kind(weights_format) in own.kinds
 
 
-def _another_version(own: OwnCalibration, version: str) -> bool:
+def is_another_version(own: OwnCalibration, version: str) -> bool:
     """Whether the engine that ran is another release than the one asked for; an unknown one counts as the same."""
     ran, asked = (re.findall(r"\d+", text)[:2] for text in (own.engine_version, version))
     return bool(ran and asked) and ran != asked
@@ -267,7 +267,7 @@ def own_calibration_for(
     shipped = build_calibration(
         engine, accelerator, weights_format, model_type, experts, version, _shelf(text)
     )
-    carried = (experts and not own.experts) or _another_version(own, version)
+    carried = (experts and not own.experts) or is_another_version(own, version)
     basis = Basis.TRANSFERRED if carried else Basis.CALIBRATED
     width = 2.0 if carried else 1.0
 
@@ -335,7 +335,7 @@ def chosen_calibration(
                 said.append(Note(code))
             if own.disturbed:
                 said.append(Note("own_calibration_disturbed"))
-            if _another_version(own, version):
+            if is_another_version(own, version):
                 versions = {"measured": own.engine_version, "version": version}
                 said.append(Note("own_calibration_other_version", {**values, **versions}))
             return found, tuple(said)

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from planner.catalog.calibration_constants import SHIPPED, Constants, weights_kind
-from planner.catalog.own_calibration import OwnCalibration, OwnConstant
+from planner.catalog.engine_profiles import engine, engine_ids
+from planner.catalog.own_calibration import OwnCalibration, OwnConstant, is_another_version
 from planner.errors import PlannerError
 from planner.evaluation import Evaluation
 from planner.measure.comparison import (
@@ -210,7 +211,7 @@ def changes_for(record: Record, own: OwnCalibration) -> dict[str, object]:
     changes: dict[str, object] = {
         "calibration": own.model_dump(mode="json"),
         "engine": own.engine,
-        "engine_version": own.engine_version or None,  # of another its range would be twice as wide
+        "engine_version": _version_for(own),
         "gpu": record.accelerator,
         "device": record.device.model_dump(mode="json") if record.device else None,
     }
@@ -224,6 +225,14 @@ def changes_for(record: Record, own: OwnCalibration) -> dict[str, object]:
     elif not _kind_ran(str(now["weights"]), own):
         changes["weights"] = "native"
     return changes
+
+
+def _version_for(own: OwnCalibration) -> str | None:
+    """The engine version to estimate with: the one that ran, as of another the calibration's range is twice as wide."""
+    now = state.values()
+    chosen = now["engine_version"] if now["engine"] == own.engine else None
+    newest = engine(own.engine).newest if own.engine in engine_ids() else ""
+    return own.engine_version if is_another_version(own, chosen or newest) else chosen
 
 
 WIDE_KIND = "32bit"
